@@ -1,0 +1,71 @@
+// A stream: tasks run in order, asynchronously to the host.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "error.h"
+#include "task.h"
+
+namespace softnpu {
+
+class Context;
+class Device;
+class Graph;
+
+enum class CaptureStatus { None = 0, Active = 1, Invalidated = 2 };
+
+class Stream {
+ public:
+  Stream(Context& context, uint32_t id, bool is_default);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  // The live stream behind a handle (a Stream*), or nullptr. A null handle is the default stream of
+  // the calling thread's current context.
+  static Stream* from_handle(void* handle);
+
+  // Gives a task to the device, or records it where the stream captures. `task` is consumed.
+  Error submit(TaskPtr task);
+
+  // True when nothing is queued or running. Fails on a capturing stream and after a device error.
+  Error query(bool* idle);
+  // Waits until all that was submitted before has run; a negative time-out waits for ever.
+  Error synchronize(int timeout_ms = -1);
+
+  // Lock-free: asked by the allocator and by every operator.
+  CaptureStatus capture_status() const;
+  Graph* capturing() const { return capture_.load(std::memory_order_acquire); }
+
+  Context& context() const { return context_; }
+  Device& device() const;
+  uint32_t id() const { return id_; }
+  bool is_default() const { return is_default_; }
+  std::string describe() const;  // "stream 3 of device 0"
+
+ private:
+  friend class Device;
+  friend class Graph;
+  friend class Context;
+  friend class Scheduler;
+
+  Context& context_;
+  const uint32_t id_;
+  const bool is_default_;
+  std::atomic<Graph*> capture_{nullptr};
+  int capture_lane_ = -1;  // this stream's lane in capture_; touched by the capturing calls only
+
+  // Guarded by Device::mutex_.
+  std::deque<TaskPtr> queue_;
+  uint64_t submitted_ = 0;   // tasks ever queued
+  uint64_t completed_ = 0;   // tasks ever run or dropped
+  bool active_ = false;      // in the scheduler's list
+  bool running_ = false;     // its head task is being run
+};
+
+}  // namespace softnpu
