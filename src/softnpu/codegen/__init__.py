@@ -1,0 +1,1 @@
+"""Generators that CMake runs at build time, one module per generated file."""
