@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from softnpu.errors import UserError
+
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -49,9 +51,11 @@ def toolkit_is_built() -> bool:
     return (lib_dir() / "libascendcl.so").exists()
 
 
-def how_to_build() -> str:
-    """What to do when `toolkit_is_built` says no."""
+def require_toolkit() -> None:
+    """Raises UserError when the libraries are not built, and says how to build them."""
+    if toolkit_is_built():
+        return
     checkout = checkout_dir()
     if checkout is not None:
-        return f"run `make build` in {checkout}"
-    return "the installed wheel is incomplete: reinstall softnpu"
+        raise UserError(f"the toolkit is not built: run `make build` in {checkout}")
+    raise UserError("the installed wheel has no libraries: reinstall softnpu")

@@ -9,12 +9,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from softnpu.errors import SettingError
+
 DEFAULT_SOC = "Ascend910B3"
 LOG_CHANNELS = ("stream", "graph", "op", "kernel", "err")
-
-
-class SettingError(ValueError):
-    """A setting has a value that it can't take. The message is one line, for the user."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,7 @@ class Value:
 def _integer(low: int, high: int) -> Callable[[str, str], None]:
     def check(variable: str, text: str) -> None:
         if not re.fullmatch(r"[0-9]+", text) or not low <= int(text) <= high:
-            raise SettingError(
-                f"{variable}={text}: expected a whole number from {low} to {high}"
-            )
+            raise SettingError(f"{variable}={text}: expected a whole number from {low} to {high}")
 
     return check
 

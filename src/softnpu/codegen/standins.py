@@ -15,7 +15,9 @@ def render() -> str:
     provided, _ = standins.load()
     lines = ["# Generated from src/softnpu/tables/standin_libraries.yaml."]
     for over in ("runtime", "ops"):
-        names = [s.soname.removeprefix("lib").removesuffix(".so") for s in provided if s.over == over]
+        names = [
+            s.soname.removeprefix("lib").removesuffix(".so") for s in provided if s.over == over
+        ]
         lines.append(f"set(SOFTNPU_STANDINS_{over.upper()} {' '.join(names)})")
     return "\n".join(lines) + "\n"
 

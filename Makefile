@@ -1,0 +1,81 @@
+# The front door. Everything is made inside the repository: the virtual environment in .venv, the
+# C++ build in build, the libraries in src/softnpu/toolkit/lib64.
+
+# A CPython 3.11 (default: python3.11, else python3).
+PYTHON ?=
+# Where torch comes from, when the machine's pip would take a CUDA build:
+#   make setup TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
+TORCH_INDEX_URL ?=
+export TORCH_INDEX_URL
+TORCH_VERSION := 2.13.0
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+CONSTRAINTS := $(VENV)/constraints.txt
+READY := $(VENV)/ready
+SOFTNPU := $(BIN)/softnpu
+EXAMPLE := examples/08-ascend-aclgraph/aclgraph_decode_block.py
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test bench wheel wheel-check lint format clean
+
+help: ## Print this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make .venv with everything that is needed
+
+$(READY): pyproject.toml Makefile src/softnpu.pth
+	@set -e; python=$$(sh tools/find_python.sh "$(PYTHON)"); \
+	  echo "setting up $(VENV) with $$python (some minutes the first time)"; \
+	  [ -x $(BIN)/python ] || "$$python" -m venv $(VENV)
+	@# torch first and alone, then held fast, so that nothing else brings in another build of it.
+	@$(PIP) torch==$(TORCH_VERSION) $(if $(TORCH_INDEX_URL),--index-url "$(TORCH_INDEX_URL)")
+	@$(BIN)/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))' \
+	  > $(CONSTRAINTS)
+	@$(PIP) -c $(CONSTRAINTS) 'scikit-build-core>=1.1,<2' 'cmake>=3.26,<5' 'ninja>=1.11,<2'
+	@$(PIP) -c $(CONSTRAINTS) --no-build-isolation -e '.[dev]'
+	@# An editable install leaves out what a wheel puts beside the package.
+	@cp src/softnpu.pth "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	@touch $@
+
+build/build.ninja: $(READY)
+	@$(BIN)/cmake -S . -B build -G Ninja --log-level=WARNING \
+	  -DPython_EXECUTABLE="$(abspath $(BIN)/python)" \
+	  -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN)/ninja)"
+	@touch $@
+
+build: build/build.ninja ## Compile the C++ libraries
+	@$(BIN)/cmake --build build
+
+demo: build ## Run example 08: a decode step with TileLang kernels, captured and replayed
+	$(SOFTNPU) run $(EXAMPLE) $(ARGS)
+
+test: build ## Run every test
+	$(BIN)/ctest --test-dir build --output-on-failure
+	$(SOFTNPU) run -m pytest $(ARGS)
+
+bench: build ## Measure, in ratios to CPU PyTorch
+	$(SOFTNPU) run bench/run.py $(ARGS)
+
+wheel: $(READY) ## Build dist/softnpu-*.whl
+	@rm -f dist/*.whl
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+wheel-check: wheel ## Install the wheel into an empty environment and use it there
+	tools/check_wheel.sh dist/softnpu-*.whl $(CONSTRAINTS)
+
+lint: $(READY) ## Check style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src
+	$(BIN)/python tools/check_layers.py
+	git ls-files 'native/*.h' 'native/*.cpp' | xargs -r $(BIN)/clang-format --dry-run -Werror
+
+format: $(READY) ## Bring all sources into the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	git ls-files 'native/*.h' 'native/*.cpp' | xargs -r $(BIN)/clang-format -i
+
+clean: ## Remove what the build made; .venv stays
+	rm -rf build build-wheel dist .venv-wheel src/softnpu/toolkit/lib64
