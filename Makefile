@@ -25,7 +25,7 @@ help: ## Print this
 
 setup: $(READY) ## Make .venv with everything that is needed
 
-$(READY): pyproject.toml Makefile src/softnpu.pth
+$(READY): pyproject.toml Makefile src/softnpu.pth tools/dev_install.py
 	@set -e; python=$$(sh tools/find_python.sh "$(PYTHON)"); \
 	  echo "setting up $(VENV) with $$python (some minutes the first time)"; \
 	  [ -x $(BIN)/python ] || "$$python" -m venv $(VENV)
@@ -33,10 +33,7 @@ $(READY): pyproject.toml Makefile src/softnpu.pth
 	@$(PIP) torch==$(TORCH_VERSION) $(if $(TORCH_INDEX_URL),--index-url "$(TORCH_INDEX_URL)")
 	@$(BIN)/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))' \
 	  > $(CONSTRAINTS)
-	@$(PIP) -c $(CONSTRAINTS) 'scikit-build-core>=1.1,<2' 'cmake>=3.26,<5' 'ninja>=1.11,<2'
-	@$(PIP) -c $(CONSTRAINTS) --no-build-isolation -e '.[dev]'
-	@# An editable install leaves out what a wheel puts beside the package.
-	@cp src/softnpu.pth "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	@$(BIN)/python tools/dev_install.py $(CONSTRAINTS)
 	@touch $@
 
 build/build.ninja: $(READY)
