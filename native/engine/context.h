@@ -7,21 +7,30 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "error.h"
 
 namespace softnpu {
 
 class Device;
+class Event;
+class Graph;
 class Stream;
 
 class Context {
  public:
   Context(Device& device, bool is_primary);
   ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
 
+  // Further contexts beside a device's primary one.
+  static Error create(Device& device, Context** out);
+  static Error destroy(Context& context);
+  // The live context behind a handle, or nullptr.
   static Context* from_handle(void* handle);
-  // The calling thread's current context: the one it set, or NoContext.
+  // The calling thread's current context, or nullptr.
   static Context* current();
   static Error set_current(Context* context);
 
@@ -29,7 +38,11 @@ class Context {
   // With `force`, work still queued is dropped; without, it runs first.
   Error destroy_stream(Stream& stream, bool force);
   Stream& default_stream() { return *default_stream_; }
-  uint32_t streams_available() const;
+  // How many more streams this context's device can have.
+  static uint32_t streams_available(const Device& device);
+
+  Error create_event(uint32_t flags, Event** out);
+  void destroy_event(Event& event);
 
   // Waits for everything in all streams of the context.
   Error synchronize(int timeout_ms = -1);
@@ -41,18 +54,22 @@ class Context {
 
   Device& device() const { return device_; }
   bool is_primary() const { return is_primary_; }
+  bool any_capture() const { return captures_under_way_.load(std::memory_order_acquire) != 0; }
 
  private:
-  friend class Device;
   friend class Graph;
+  Error new_stream(uint32_t flags, bool is_default, Stream** out);
+
   Device& device_;
   const bool is_primary_;
   std::atomic<bool> broken_{false};
-  std::atomic<int> global_captures_{0};     // captures under way in GLOBAL mode
-  mutable std::mutex mutex_;                // guards the below
+  std::atomic<int> captures_under_way_{0};
+  mutable std::mutex mutex_;                        // guards all below
   Error first_error_;
-  std::unique_ptr<Stream> default_stream_;
+  Stream* default_stream_ = nullptr;                // set once
   std::set<Stream*> streams_;
+  std::set<Event*> events_;
+  std::vector<std::shared_ptr<Graph>> graphs_;      // all live ones, capturing or not
 };
 
 }  // namespace softnpu

@@ -28,59 +28,85 @@ class Device {
   static uint32_t count();
   // nullptr when out of range.
   static Device* get(int index);
-  // Selects the device for the calling thread and makes its primary context current.
+  // Makes the device's primary context current for the calling thread.
   static Error select(int index);
   // Stops the work of every device; nothing runs afterwards. For process exit.
   static void shut_down_all();
+  // In a forked child the device threads are gone: every later use fails, saying so.
+  static void after_fork_in_child();
 
   int index() const { return index_; }
   DeviceMemory& memory() { return memory_; }
   Context& primary_context();
-  bool primary_active() const { return primary_ != nullptr; }
-  // Drops queued work, frees streams, events, graphs and memory of the device, clears its error.
+  bool primary_active() const { return primary_active_.load(); }
+  // Drops queued work, destroys streams, events and graphs, frees memory, clears the error.
   Error reset();
-  uint32_t streams_in_use() const { return streams_in_use_.load(); }
 
-  // Runs or waits for device work until `done()`; `what` names the wait in messages.
-  Error run_until(const std::function<bool()>& done, int timeout_ms, const std::string& what);
-  // Lets a seeded device make some progress: called by queries.
-  void nudge();
+  Error enqueue(Stream& stream, TaskPtr task);
+  // Runs or waits for device work until `done()`, which is called with the device's lock held.
+  Error run_until(const Context& context, const std::function<bool()>& done, int timeout_ms,
+                  const std::string& what);
+  // Waits until everything submitted so far to `streams` has run.
+  Error drain(const Context& context, const std::vector<Stream*>& streams, int timeout_ms);
+  // Drops what is queued and lets a running task end: the stream is about to be destroyed.
+  void retire(Stream& stream);
+  // One look at `done()` for a query. A seeded device makes a step of progress first.
+  Error poll(Context& context, const std::function<bool()>& done, bool* result);
+  // Something outside the queues changed (a host function returned): look at blocked tasks again.
+  void poke();
+  static bool forked();
+  // Counts work done outside the queues (host functions), which is no sign of a hang.
+  static void add_busy(int delta);
   // Device clock, ns.
   static int64_t now_ns();
 
   explicit Device(int index);
-  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
 
  private:
   friend class Stream;
   friend class Context;
-  friend class Event;
-  friend class HostFuncTask;
-  // (see scheduler.cpp)
-  void enqueue(Stream& stream, TaskPtr task);
-  void wake_executor();
-  bool run_some(std::unique_lock<std::mutex>& lock);
-  bool run_head(Stream& stream, std::unique_lock<std::mutex>& lock);
-  Stream* pick(size_t* cursor);
+  using Lock = std::unique_lock<std::mutex>;
+
+  // A host wait's or poll's view of how long nothing has happened anywhere.
+  struct Watch {
+    uint64_t activity = ~0ull;
+    int64_t since_ns = 0;
+  };
+  static void note_activity();
+  bool hung(Watch& watch) const;
+  void report_hang();
+
+  void notify_executor(Lock& lock);
+  Stream* pick();
+  bool runnable(const Stream& stream) const;
+  bool has_runnable() const;
+  bool run_one(Lock& lock);
+  void finish(Stream& stream, Step step, const Error& error, Lock& lock);
+  void fail_context(Context& context, const Error& error);
   void drop_queue(Stream& stream);
+  void deactivate(Stream& stream);
   void thread_main();
-  std::string hang_report() const;
-  Error fail_hung_streams();
 
   const int index_;
   DeviceMemory memory_;
+  std::atomic<bool> primary_active_{false};
   std::unique_ptr<Context> primary_;
-  std::atomic<uint32_t> streams_in_use_{0};
+  std::mutex primary_mutex_;             // guards primary_
 
-  mutable std::mutex mutex_;                // guards all below and the streams' queues
-  std::condition_variable executor_cv_;     // the device thread sleeps here
-  std::condition_variable host_cv_;         // host threads wait here
-  std::vector<Stream*> active_;             // streams with queued work
-  bool executing_ = false;                  // some thread runs device work
+  mutable std::mutex mutex_;             // guards all below and the streams' queues
+  std::condition_variable executor_cv_;  // the device thread sleeps here
+  std::condition_variable host_cv_;      // host threads wait here
+  std::vector<Stream*> active_;          // streams with queued work
+  size_t cursor_ = 0;                    // whose turn it is
+  int burst_ = 0;                        // tasks run from that stream in a row
+  bool executing_ = false;               // some thread runs device work
   int host_waiters_ = 0;
-  bool thread_parked_ = false;
+  bool parked_ = false;                  // the device thread sleeps until it is notified
   bool stop_ = false;
-  uint64_t progress_ = 0;                   // tasks completed, blocked or not
+  uint64_t progress_ = 0;                // grows with every completed task and every poke
+  Watch poll_watch_;                     // for queries in a loop
   std::mt19937_64 rng_;
   std::thread thread_;
 };

@@ -16,6 +16,9 @@ enum class Code {
   OutOfMemory,          // of the SoC's size, or of what the machine can really give
   InvalidFree,          // not the start of a live allocation
   NoStreamResource,     // stream limit reached
+  NoEventResource,      // no event left
+  NoCallbackThread,     // no thread subscribed to the stream's callbacks
+  ReportTimeout,        // no callback came in time
   EventTimestamp,       // the event has no usable timestamp
   NotComplete,          // a query that asks for a result found none yet
   StreamCaptured,       // illegal on a stream that captures

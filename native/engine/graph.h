@@ -1,13 +1,14 @@
 // A captured graph ("model RI"): tasks recorded instead of run, replayed later in their order.
+// Capturing is in capture.cpp, task groups in task_group.cpp, replaying in graph_run.cpp.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "error.h"
@@ -21,72 +22,107 @@ class Event;
 
 enum class CaptureMode { Global = 0, ThreadLocal = 1, Relaxed = 2 };
 
+struct GraphNode {
+  TaskPtr task;
+  int lane;           // index into the captured streams
+  int depends = -1;   // for a wait: the node that records
+};
+
+// Consecutive tasks of one stream, captured between group begin and end, that can be replaced.
+struct TaskGroup {
+  std::weak_ptr<Graph> graph;
+  size_t first = 0;
+  size_t count = 0;
+};
+
 class Graph : public std::enable_shared_from_this<Graph> {
  public:
-  struct Node {
-    TaskPtr task;
-    int lane;                // which of the captured streams
-    int depends = -1;        // EventWait: the node that records
-    int group = -1;          // task group
-  };
-
+  Graph(Context& context, uint32_t id);
+  ~Graph();
   static Graph* from_handle(void* handle);  // live graphs only, else nullptr
 
-  // The graph exists from here on and is the one that end() returns.
+  // Capture. The graph exists from begin() on and is the one that end() returns; when end() fails
+  // the graph is gone.
   static Error begin(Stream& stream, CaptureMode mode);
-  static Error begin_into(Stream& stream, Graph& graph, CaptureMode mode);
-  // On failure the graph is destroyed and *out is null.
   static Error end(Stream& stream, Graph** out);
-  static Error info(Stream& stream, CaptureStatus* status, Graph** graph);
-  // Swaps the calling thread's mode.
+  // Swaps the calling thread's mode with *mode.
   static void exchange_thread_mode(CaptureMode* mode);
-
-  // Calls that the capture mode may forbid (synchronous copy and memset, pageable async copies).
+  // What a capture of `context` may forbid this thread: synchronous copies and memsets.
   static Error check_unsafe_call(Context& context, const char* call);
+  // Asynchronous copies with pageable host memory, on this stream.
+  static Error check_pageable(Stream& stream, const char* call);
+  static Error refuse_context_wait(Context& context);
+  Error refuse_wait(Stream& stream, const char* call);
+  Error record(Stream& stream, TaskPtr task);
+  Error record_event(Stream& stream, Event& event);
+  // *recorded stays false where the wait has nothing to do with a capture.
+  static Error wait_event(Stream& stream, Event& event, bool* recorded);
+  // The stream is about to be destroyed.
+  void abandon(Stream& stream);
 
-  Error replay(Stream& stream);                 // aclmdlRIExecuteAsync
-  Error execute(int timeout_ms);                // aclmdlRIExecute
+  // Task groups. The handle is valid as long as the graph.
+  static Error group_begin(Stream& stream);
+  static Error group_end(Stream& stream, void** handle);
+  static Error update_begin(Stream& stream, void* handle);
+  static Error update_end(Stream& stream);
+
+  Error replay(Stream& stream);
+  Error execute(int timeout_ms);
   Error destroy();
+  // Chrome-trace events, one per node; `verbose` adds each task's details.
   Error dump_json(const std::string& path, bool verbose) const;
-  Error on_destroy(void (*callback)(void*), void* data, bool add);
-
-  static Error task_group_begin(Stream& stream);
-  static Error task_group_end(Stream& stream, void** handle);
-  static Error task_update_begin(Stream& stream, void* handle);
-  static Error task_update_end(Stream& stream);
+  Error add_destroy_callback(void (*callback)(void*), void* data);
+  Error remove_destroy_callback(void (*callback)(void*));
 
   uint32_t id() const { return id_; }
   CaptureStatus status() const { return status_.load(std::memory_order_acquire); }
-  Error set_name(const std::string& name);
+  bool captured() const { return ready_.load(std::memory_order_acquire); }
+  void set_name(const std::string& name);
   std::string name() const;
   std::vector<Stream*> streams() const;
   size_t node_count() const;
+  std::string describe() const;  // "graph 3"
 
  private:
-  friend class Stream;
-  friend class Event;
   friend class GraphRun;
-  // (internals live in graph.cpp and capture.cpp)
- public:
-  struct Capture;
-  Graph(Context& context, uint32_t id);
-  ~Graph();
+  friend class UpdateTask;
+  struct Capture {
+    Stream* origin = nullptr;
+    CaptureMode mode = CaptureMode::Global;
+    std::thread::id thread;
+    Error reason;                 // why it was invalidated
+    Stream* group_stream = nullptr;
+    size_t group_first = 0;
+  };
 
- private:
-  Error record(Stream& stream, TaskPtr task, int depends, int* index);
-  Error invalidate(Error reason);  // returns the reason
+  Error invalidate(const Error& reason);                        // mutex_ held; returns the reason
+  int add_node(Stream& stream, TaskPtr task, int depends);      // mutex_ held
+  void join_lane(Stream& stream);                               // mutex_ held
+  Error check_joined() const;                                   // mutex_ held
+  Error finish_capture(Stream& stream);                         // mutex_ held
+  void compile();                                               // mutex_ held
+  static std::shared_ptr<TaskGroup> find_group(void* handle);
+  Error check_end(Stream& stream);
+  void forget();
 
   Context& context_;
   const uint32_t id_;
   std::atomic<CaptureStatus> status_{CaptureStatus::None};
-  std::atomic<int> running_{0};             // replays queued or under way
-  mutable std::mutex mutex_;                // guards all below
+  std::atomic<bool> ready_{false};       // captured completely
+  std::atomic<int> running_{0};          // replays queued or under way
+  mutable std::mutex mutex_;             // guards all below, until ready_ the nodes too
   std::string name_;
-  std::vector<Node> nodes_;
-  std::vector<std::string> lanes_;          // description of each captured stream
-  std::vector<uint32_t> lane_ids_;
-  std::unique_ptr<Capture> capture_;        // while capturing
+  std::unique_ptr<Capture> capture_;     // while capturing
+  std::vector<Stream*> lanes_;           // the captured streams, in the order in which they joined
+  std::vector<uint32_t> lane_ids_;       // their ids, which outlive them
   std::vector<std::pair<void (*)(void*), void*>> on_destroy_;
+  std::vector<std::shared_ptr<TaskGroup>> groups_;
+
+  // Changed by the executor alone once ready_.
+  std::vector<GraphNode> nodes_;
+  std::vector<size_t> program_;          // nodes with work, in capture order
+  uint64_t checked_generation_ = 0;      // of the device memory, at the last check of all nodes
+  const void* current_run_ = nullptr;    // the replay under way
 };
 
 }  // namespace softnpu

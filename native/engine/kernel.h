@@ -1,6 +1,7 @@
 // Compiled kernels: loading a binary, finding a function, launching it (see kernel/launch_abi.h).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -17,8 +18,11 @@ class KernelBinary;
 
 struct KernelFunction {
   std::string name;
-  void* entry;                            // SnKernelFn
-  std::shared_ptr<KernelBinary> binary;   // kept loaded while tasks refer to it
+  void* entry;            // SnKernelFn
+  KernelBinary& binary;   // owns this function
+  std::atomic<int64_t> last_ns{0};  // how long its last run took
+  KernelFunction(std::string function_name, void* function_entry, KernelBinary& owner)
+      : name(std::move(function_name)), entry(function_entry), binary(owner) {}
 };
 
 class KernelBinary : public std::enable_shared_from_this<KernelBinary> {
@@ -26,13 +30,15 @@ class KernelBinary : public std::enable_shared_from_this<KernelBinary> {
   // `data` is a shared object for this machine. The handle stays valid until unload().
   static Error load(const void* data, size_t bytes, KernelBinary** out);
   static KernelBinary* from_handle(void* handle);
+  // Handles of the binary and its functions end; the code stays until the last task has run.
   Error unload();
   Error function(const std::string& name, KernelFunction** out);
-  explicit KernelBinary(void* library) : library_(library) {}
+  KernelBinary(void* library, int file) : library_(library), file_(file) {}
   ~KernelBinary();
 
  private:
-  void* library_;
+  void* const library_;
+  const int file_;
   std::mutex mutex_;  // guards functions_
   std::map<std::string, std::unique_ptr<KernelFunction>> functions_;
 };

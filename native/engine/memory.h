@@ -1,11 +1,13 @@
 // Device memory of one device, pinned host memory of the process.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 
 #include "error.h"
 
@@ -45,6 +47,10 @@ class DeviceMemory {
 
   // Frees everything: the device is being reset.
   void clear();
+  // Fails, naming `who`, unless all of [address, address + bytes) is live memory of this device.
+  Error check(const void* address, size_t bytes, const std::string& who) const;
+  // Grows whenever memory goes away: what was checked at the same generation is still valid.
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
  private:
   struct Physical;
@@ -56,6 +62,7 @@ class DeviceMemory {
 
   const int device_;
   const uint64_t capacity_;
+  std::atomic<uint64_t> generation_{1};
   mutable std::shared_mutex mutex_;          // guards all below
   uint64_t used_ = 0;
   std::map<uintptr_t, size_t> allocations_;  // begin -> size asked for

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "error.h"
 #include "task.h"
@@ -16,12 +16,13 @@ namespace softnpu {
 class Context;
 class Device;
 class Graph;
+struct TaskGroup;
 
 enum class CaptureStatus { None = 0, Active = 1, Invalidated = 2 };
 
 class Stream {
  public:
-  Stream(Context& context, uint32_t id, bool is_default);
+  Stream(Context& context, uint32_t id, uint32_t flags, bool is_default);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -30,7 +31,7 @@ class Stream {
   // the calling thread's current context.
   static Stream* from_handle(void* handle);
 
-  // Gives a task to the device, or records it where the stream captures. `task` is consumed.
+  // Gives a task to the device, or records it where the stream captures.
   Error submit(TaskPtr task);
 
   // True when nothing is queued or running. Fails on a capturing stream and after a device error.
@@ -45,6 +46,7 @@ class Stream {
   Context& context() const { return context_; }
   Device& device() const;
   uint32_t id() const { return id_; }
+  uint32_t flags() const { return flags_; }
   bool is_default() const { return is_default_; }
   std::string describe() const;  // "stream 3 of device 0"
 
@@ -52,20 +54,26 @@ class Stream {
   friend class Device;
   friend class Graph;
   friend class Context;
-  friend class Scheduler;
 
   Context& context_;
   const uint32_t id_;
+  const uint32_t flags_;
   const bool is_default_;
   std::atomic<Graph*> capture_{nullptr};
-  int capture_lane_ = -1;  // this stream's lane in capture_; touched by the capturing calls only
+  int lane_ = -1;  // this stream's lane in capture_; guarded by that graph's mutex
+
+  // While a task group is being updated here, submitted tasks are collected instead of queued.
+  // Touched by the updating calls only.
+  std::shared_ptr<TaskGroup> updating_;
+  std::vector<TaskPtr> updates_;
 
   // Guarded by Device::mutex_.
   std::deque<TaskPtr> queue_;
-  uint64_t submitted_ = 0;   // tasks ever queued
-  uint64_t completed_ = 0;   // tasks ever run or dropped
-  bool active_ = false;      // in the scheduler's list
-  bool running_ = false;     // its head task is being run
+  uint64_t submitted_ = 0;       // tasks ever queued
+  uint64_t completed_ = 0;       // tasks ever run or dropped
+  bool active_ = false;          // in the device's list of streams with work
+  bool running_ = false;         // its head task is being run
+  uint64_t blocked_at_ = ~0ull;  // the device's progress when its head last blocked
 };
 
 }  // namespace softnpu

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <random>
 #include <string>
 
 #include "error.h"
@@ -9,6 +10,7 @@
 namespace softnpu {
 
 class Device;
+class DeviceMemory;
 class Stream;
 
 enum class Step { Done, Blocked, Failed };
@@ -23,6 +25,8 @@ const char* task_kind_name(TaskKind kind);
 struct RunContext {
   Device& device;
   Stream& stream;
+  std::mt19937_64* rng = nullptr;  // under a seed: where an order is free, it is drawn from here
+  bool progressed = false;         // set by a task that blocks after having done some of its work
   Error error;
 };
 
@@ -37,6 +41,16 @@ class Task {
   virtual std::string name() const = 0;
   // For debug_dump and hang reports: sizes, addresses, what it waits for.
   virtual std::string detail() const { return {}; }
+  // What a blocked task waits for, for hang reports.
+  virtual std::string waits_for() const { return {}; }
+  // False while a host function that this task waits for is still at work: no sign of a hang.
+  virtual bool may_hang() const { return true; }
+  // Fails when memory that the task touches is gone. Asked before a replay if memory was freed since.
+  virtual Error check_memory(const DeviceMemory&) const { return Error::ok(); }
+  // True for a task that only stands for an order between other tasks of a graph.
+  virtual bool is_mark() const { return false; }
+  // The task will never run: its stream was destroyed or its context failed.
+  virtual void drop() {}
 };
 using TaskPtr = std::unique_ptr<Task>;
 

@@ -1,0 +1,179 @@
+#include "device.h"
+
+#include <chrono>
+
+#include "context.h"
+#include "log.h"
+
+namespace softnpu {
+namespace {
+
+std::atomic<bool> g_forked{false};
+std::atomic<bool> g_shut_down{false};
+
+std::vector<std::unique_ptr<Device>>& all_devices() {
+  // Never destroyed: tasks and handles may outlive every static object.
+  static auto* devices = [] {
+    auto* list = new std::vector<std::unique_ptr<Device>>;
+    for (uint32_t i = 0; i < settings().devices; ++i) {
+      list->push_back(std::make_unique<Device>(static_cast<int>(i)));
+    }
+    return list;
+  }();
+  return *devices;
+}
+
+}  // namespace
+
+Device::Device(int index)
+    : index_(index),
+      memory_(index, settings().hbm_bytes),
+      rng_(settings().seed.value_or(0) * 64 + static_cast<uint64_t>(index)) {}
+
+uint32_t Device::count() { return settings().devices; }
+
+Device* Device::get(int index) {
+  if (index < 0 || static_cast<uint32_t>(index) >= count()) return nullptr;
+  return all_devices()[static_cast<size_t>(index)].get();
+}
+
+Error Device::select(int index) {
+  Device* device = get(index);
+  if (!device) {
+    return {Code::InvalidDevice, "Device " + std::to_string(index) + " does not exist: there are " +
+                                     std::to_string(count()) +
+                                     " (0 to " + std::to_string(count() - 1) +
+                                     "). SOFTNPU_DEVICES or `softnpu run --devices` sets how many."};
+  }
+  return Context::set_current(&device->primary_context());
+}
+
+Context& Device::primary_context() {
+  std::lock_guard lock(primary_mutex_);
+  if (!primary_) primary_ = std::make_unique<Context>(*this, true);
+  primary_active_.store(true);
+  return *primary_;
+}
+
+int64_t Device::now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+Error Device::enqueue(Stream& stream, TaskPtr task) {
+  if (g_forked.load(std::memory_order_relaxed)) {
+    return {Code::Unsupported, task->name() + ": this process was forked after the device was "
+                               "initialised, so its device thread does not exist here. Use the "
+                               "spawn start method, or fork before the first use of the device."};
+  }
+  Lock lock(mutex_);
+  stream.queue_.push_back(std::move(task));
+  ++stream.submitted_;
+  if (!stream.active_) {
+    stream.active_ = true;
+    stream.blocked_at_ = ~0ull;
+    active_.push_back(&stream);
+  }
+  note_activity();
+  notify_executor(lock);
+  return Error::ok();
+}
+
+void Device::poke() {
+  Lock lock(mutex_);
+  ++progress_;
+  note_activity();
+  host_cv_.notify_all();
+  executor_cv_.notify_one();
+  notify_executor(lock);
+}
+
+void Device::drop_queue(Stream& stream) {
+  // The head may be running: it stays until its executor is done with it.
+  const size_t keep = stream.running_ ? 1 : 0;
+  while (stream.queue_.size() > keep) {
+    stream.queue_.back()->drop();
+    stream.queue_.pop_back();
+    ++stream.completed_;
+  }
+  if (stream.queue_.empty()) deactivate(stream);
+  ++progress_;
+  host_cv_.notify_all();
+}
+
+void Device::deactivate(Stream& stream) {
+  if (!stream.active_) return;
+  stream.active_ = false;
+  std::erase(active_, &stream);
+  burst_ = 0;
+}
+
+void Device::retire(Stream& stream) {
+  Lock lock(mutex_);
+  while (stream.active_) {
+    drop_queue(stream);
+    if (stream.active_) host_cv_.wait_for(lock, std::chrono::milliseconds(1));
+  }
+}
+
+Error Device::drain(const Context& context, const std::vector<Stream*>& streams, int timeout_ms) {
+  std::vector<std::pair<Stream*, uint64_t>> targets;
+  {
+    Lock lock(mutex_);
+    for (Stream* stream : streams) targets.emplace_back(stream, stream->submitted_);
+  }
+  const auto done = [&targets] {
+    for (const auto& [stream, target] : targets) {
+      if (stream->completed_ < target) return false;
+    }
+    return true;
+  };
+  return run_until(context, done, timeout_ms, "device " + std::to_string(index_));
+}
+
+void Device::fail_context(Context& context, const Error& error) {
+  context.fail(error);
+  const std::vector<Stream*> streams = active_;
+  for (Stream* stream : streams) {
+    if (&stream->context() == &context) drop_queue(*stream);
+  }
+}
+
+Error Device::reset() {
+  std::lock_guard primary_lock(primary_mutex_);
+  if (!primary_) return Error::ok();
+  {
+    Lock lock(mutex_);
+    const std::vector<Stream*> streams = active_;
+    for (Stream* stream : streams) drop_queue(*stream);
+    while (executing_) host_cv_.wait_for(lock, std::chrono::milliseconds(1));
+  }
+  primary_active_.store(false);
+  primary_.reset();
+  memory_.clear();
+  return Error::ok();
+}
+
+void Device::shut_down_all() {
+  if (g_shut_down.exchange(true) || g_forked.load()) return;
+  for (auto& device : all_devices()) {
+    std::thread thread;
+    {
+      std::lock_guard lock(device->mutex_);
+      device->stop_ = true;
+      device->executor_cv_.notify_all();
+      thread.swap(device->thread_);
+    }
+    if (thread.joinable()) thread.join();
+  }
+}
+
+void Device::after_fork_in_child() {
+  g_forked.store(true);
+  g_shut_down.store(true);
+}
+
+bool Device::forked() { return g_forked.load(std::memory_order_relaxed); }
+
+}  // namespace softnpu
