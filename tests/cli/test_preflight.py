@@ -70,7 +70,7 @@ def test_the_hook_itself_imports_nothing(plain_environment):
     ],
 )
 def test_importing_softnpu_and_its_help_load_no_torch(plain_environment, program):
-    heavy = "'torch' 'torch_npu' 'numpy' 'tilelang' 'rich' 'yaml'"
-    code = f"{program}\nimport sys\nprint('loaded', [m for m in [{heavy.replace(' ', ',')}] if m in sys.modules])"
+    heavy = ["torch", "torch_npu", "numpy", "tilelang", "rich", "yaml"]
+    code = f"{program}\nimport sys\nprint('loaded', [m for m in {heavy} if m in sys.modules])"
     done = python(code, plain_environment)
     assert done.stdout.strip().endswith("loaded []"), done.stdout + done.stderr

@@ -1,14 +1,13 @@
 """`softnpu functions` and `softnpu ops`: what is implemented, from the tables that build it."""
 
-import dataclasses
 import fnmatch
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
 from softnpu.cli.render import Row, print_rows
-from softnpu.errors import BROKEN, UserError
+from softnpu.errors import BROKEN, USAGE, UserError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -29,36 +28,22 @@ def _table_options(command: _F) -> _F:
     return command
 
 
-def _rows(items: Iterable[Any], columns: tuple[str, ...]) -> list[Row]:
-    """Table rows as text; what a row does not say is empty."""
-    rows = []
-    for item in items:
-        fields = dataclasses.asdict(item)
-        rows.append({name: _text(fields.get(name)) for name in columns})
-    return rows
-
-
-def _text(field: Any) -> str:
-    if field is None:
-        return ""
-    return ", ".join(map(str, field)) if isinstance(field, list | tuple) else str(field)
-
-
-def _show(
-    rows: list[Row], columns: tuple[str, ...], pattern: str, level: str | None, form: str
-) -> None:
+def _show(rows: list[Row], pattern: str, level: str | None, form: str) -> None:
     levels = {row["level"] for row in rows}
     if level is not None and level not in levels:
-        raise UserError(f"no row has level {level}; there are {', '.join(sorted(levels))}", BROKEN)
-    wildcard = pattern if "*" in pattern else f"*{pattern}*"
+        known = ", ".join(sorted(levels))
+        raise UserError(f"no row has level {level}; there are {known}", USAGE)
+    wildcard = (pattern if "*" in pattern else f"*{pattern}*").lower()
     kept = [
         row
         for row in rows
-        if fnmatch.fnmatchcase(row["name"].lower(), wildcard.lower())
-        and level in (None, row["level"])
+        if fnmatch.fnmatchcase(row["name"].lower(), wildcard) and level in (None, row["level"])
     ]
     if not kept:
         raise UserError(f"nothing matches {pattern}", BROKEN)
+    columns = list(kept[0])
+    if form == "text":
+        columns.remove("signature")  # too wide beside the others
     print_rows(columns, kept, form)
 
 
@@ -71,10 +56,18 @@ def functions(pattern: str, level: str | None, form: str) -> None:
     """
     from softnpu import acltable
 
-    columns: tuple[str, ...] = ("name", "level", "capture", "library", "note")
-    if form == "json":
-        columns += ("signature",)
-    _show(_rows(acltable.load(), columns), columns, pattern, level, form)
+    rows = [
+        {
+            "name": function.name,
+            "level": function.level,
+            "capture": function.capture,
+            "library": function.library,
+            "note": function.note,
+            "signature": function.signature,
+        }
+        for function in acltable.load()
+    ]
+    _show(rows, pattern, level, form)
 
 
 @click.command()
@@ -86,5 +79,15 @@ def ops(pattern: str, level: str | None, form: str) -> None:
     """
     from softnpu import optable
 
-    columns = ("name", "level", "computed", "note")
-    _show(_rows(optable.load(), columns), columns, pattern, level, form)
+    rows = [
+        {
+            "name": row.acl,
+            "level": row.level,
+            "family": row.family,
+            "computed": row.aten or row.kernel or "",
+            "note": row.note,
+            "signature": row.signature,
+        }
+        for row in optable.load()
+    ]
+    _show(rows, pattern, level, form)
