@@ -46,8 +46,8 @@ def _integer(low: int, high: int) -> Callable[[str, str], None]:
 
 
 def _seconds(variable: str, text: str) -> None:
-    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) or float(text) <= 0:
-        raise SettingError(f"{variable}={text}: expected a number of seconds greater than 0")
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) or not 0 < float(text) <= 86400:
+        raise SettingError(f"{variable}={text}: expected seconds, above 0 and up to 86400")
 
 
 def _version(variable: str, text: str) -> None:
@@ -88,14 +88,14 @@ SETTINGS = (
         "fixes the order in which streams run; unset: the machine's timing decides",
         _integer(0, _UINT64_MAX),
     ),
-    Setting("SOFTNPU_THREADS", "2", "threads inside one operator", _integer(1, 1024)),
+    Setting("SOFTNPU_THREADS", "2", "threads inside one operator", _integer(1, 256)),
     Setting(
         "SOFTNPU_HBM_BYTES",
         None,
         "memory of one device in bytes; unset: the SoC's",
-        _integer(1 << 20, 1 << 50),
+        _integer(1 << 20, 1 << 46),
     ),
-    Setting("SOFTNPU_STREAM_LIMIT", "1984", "streams of one device", _integer(1, 1 << 20)),
+    Setting("SOFTNPU_STREAM_LIMIT", "1984", "streams of one device", _integer(1, 16384)),
     Setting("SOFTNPU_CANN_VERSION", "8.5.0", "the CANN version that is reported", _version),
     Setting("SOFTNPU_DRIVER_VERSION", "25.5.0", "the driver version that is reported", _version),
     Setting(
