@@ -47,6 +47,7 @@ class Event {
   Error elapsed_since(const Event& start, float* ms) const;
   Error timestamp_us(uint64_t* out) const;
 
+  Context& context() const { return context_; }
   uint32_t id() const { return id_; }
   uint32_t flags() const { return flags_; }
   bool external() const { return flags_ & kEventExternal; }

@@ -4,16 +4,20 @@
 
 namespace softnpu {
 namespace {
-std::atomic<ExecutorHooks> g_hooks{};
+// A pointer, since an atomic pair would need libatomic. Hooks are set once per library, and a thread
+// may still be using the former ones, so they are not freed.
+std::atomic<const ExecutorHooks*> g_hooks{nullptr};
 }  // namespace
 
-void set_executor_hooks(ExecutorHooks hooks) { g_hooks.store(hooks, std::memory_order_release); }
+void set_executor_hooks(ExecutorHooks hooks) {
+  g_hooks.store(new ExecutorHooks(hooks), std::memory_order_release);
+}
 
 ExecutorScope::ExecutorScope() {
-  const ExecutorHooks hooks = g_hooks.load(std::memory_order_acquire);
-  if (!hooks.enter) return;
-  leave_ = hooks.leave;
-  cookie_ = hooks.enter();
+  const ExecutorHooks* hooks = g_hooks.load(std::memory_order_acquire);
+  if (!hooks || !hooks->enter) return;
+  leave_ = hooks->leave;
+  cookie_ = hooks->enter();
 }
 
 ExecutorScope::~ExecutorScope() {

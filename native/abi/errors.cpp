@@ -1,0 +1,132 @@
+#include "errors.h"
+
+#include <cstdio>
+#include <cstring>
+
+#include "acl_functions.h"
+#include "plog.h"
+
+namespace softnpu::abi {
+namespace {
+
+// Plain arrays: thread-local objects with destructors are gone when exit handlers still call us.
+constexpr size_t kTextBytes = 4096;
+thread_local char recent[kTextBytes];
+thread_local aclError last = 0;
+
+void record(aclError number, const std::string& text) {
+  std::snprintf(recent, sizeof(recent), "%s", text.c_str());
+  last = number;
+}
+
+}  // namespace
+
+aclError number_of(Code code) {
+  switch (code) {
+    case Code::Ok: return 0;
+    case Code::InvalidParam: return 107000;
+    case Code::InvalidDevice: return 107001;
+    case Code::NoContext: return 107002;
+    case Code::WrongContext: return 107003;
+    case Code::EventTimestamp: return 107006;
+    case Code::NoCallbackThread: return 107015;
+    case Code::InvalidHandle: return 107017;
+    case Code::Hang: return 107020;
+    case Code::Aborted: return 107023;
+    case Code::CaptureDependency: return 107024;
+    case Code::CaptureUnjoined: return 107025;
+    case Code::ModelCaptured: return 107026;
+    case Code::StreamCaptured: return 107027;
+    case Code::EventCaptured: return 107028;
+    case Code::NotCaptured: return 107029;
+    case Code::CaptureMode: return 107030;
+    case Code::CaptureImplicit: return 107031;
+    case Code::CaptureConflict: return 107032;
+    case Code::TaskGroupStatus: return 107033;
+    case Code::TaskGroupInterrupted: return 107034;
+    case Code::CaptureUnmatched: return 107036;
+    case Code::ModelRunning: return 107037;
+    case Code::CaptureWrongThread: return 107038;
+    case Code::CapturePageable: return 107041;
+    case Code::KernelBinary: return 107044;
+    // Not 207000, which torch_npu's check macro takes for a warning.
+    case Code::Unsupported: return kFeatureUnsupported;
+    case Code::OutOfMemory: return 207001;
+    case Code::InvalidFree: return 207002;
+    case Code::NoEventResource: return 207007;
+    case Code::NoStreamResource: return 207008;
+    case Code::UpdateUnsupported: return 207019;
+    case Code::TaskGroupMismatch: return 507000;
+    case Code::Internal: return 507000;
+    case Code::NotComplete: return 507006;
+    case Code::ReportTimeout: return 507012;
+    case Code::KernelException: return 507015;
+    case Code::OperatorFailed: return 507015;
+    case Code::SyncTimeout: return 507046;
+    case Code::CaptureInvalidated: return 507903;
+  }
+  return kRtInternal;
+}
+
+aclError fail(aclError number, const char* function, const char* file, int line,
+              const std::string& text) {
+  const char* base = std::strrchr(file, '/');
+  std::string where = std::string(base == nullptr ? file : base + 1) + ":" + std::to_string(line);
+  std::string message = std::string(function) + ": " + text;
+  record(number, message);
+  Plog::instance().write(LogLevel::Error, "RUNTIME", where.c_str(),
+                         message + " (" + std::to_string(number) + ")");
+  return number;
+}
+
+aclError report(const Error& error, const char* function, const char* file, int line) {
+  if (!error.failed()) {
+    return kSuccess;
+  }
+  // torch_npu recognises running out of memory by this number or these words.
+  const bool memory = error.code() == Code::OutOfMemory;
+  const std::string text = memory ? "EL0004: Failed to allocate memory. " + error.message()
+                                  : error.message();
+  return fail(number_of(error.code()), function, file, line, text);
+}
+
+void refuse(const char* function, const char* advice, bool also_stderr) {
+  std::string message = std::string(function) + " is not implemented by softnpu: " + advice;
+  record(0, message);  // the caller's number is not always an ACL one
+  Plog::instance().write(LogLevel::Error, "RUNTIME", "refused", message);
+  if (also_stderr) {
+    std::fprintf(stderr, "softnpu: %s\n", message.c_str());
+  }
+}
+
+const char* recent_text() { return recent[0] == '\0' ? nullptr : recent; }
+aclError last_number() { return last; }
+void clear_last_number() { last = 0; }
+
+}  // namespace softnpu::abi
+
+// For the operators' library: a failed operator explains itself in the same place. The last error
+// number is cleared, because the operator's own number is not one of the runtime.
+extern "C" __attribute__((visibility("default"))) void softnpu_set_recent_error(const char* text);
+void softnpu_set_recent_error(const char* text) {
+  softnpu::abi::record(0, text == nullptr ? "" : text);
+  softnpu::abi::Plog::instance().write(softnpu::LogLevel::Error, "OP", "op", text ? text : "");
+}
+
+// CANN's documentation has reading clear the text. It is kept here, because torch_npu reads it in
+// one place and shows it in another; each failure replaces it.
+const char* aclGetRecentErrMsg() { return softnpu::abi::recent_text(); }
+
+aclError aclrtGetLastError(aclrtLastErrLevel level) {
+  SN_REQUIRE(level == ACL_RT_THREAD_LEVEL, softnpu::abi::kRtParamInvalid,
+             "level " + std::to_string(level) + " is unknown, only 0 (thread) exists");
+  const aclError number = softnpu::abi::last_number();
+  softnpu::abi::clear_last_number();
+  return number;
+}
+
+aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
+  SN_REQUIRE(level == ACL_RT_THREAD_LEVEL, softnpu::abi::kRtParamInvalid,
+             "level " + std::to_string(level) + " is unknown, only 0 (thread) exists");
+  return softnpu::abi::last_number();
+}
