@@ -76,7 +76,9 @@ def _check(function: Function) -> None:
     if function.level not in LEVELS:
         raise TableError(f"{function.name}: level {function.level!r} is none of {LEVELS}")
     if function.capture not in CAPTURE_RULES:
-        raise TableError(f"{function.name}: capture {function.capture!r} is none of {CAPTURE_RULES}")
+        raise TableError(
+            f"{function.name}: capture {function.capture!r} is none of {CAPTURE_RULES}"
+        )
     if function.level != "implemented" and not function.note:
         raise TableError(f"{function.name}: {function.level}, but no note says what to do")
     if function.level != "refuses" and (function.stderr or function.code is not None):

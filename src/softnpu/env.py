@@ -5,6 +5,7 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 
 from softnpu import layout
@@ -17,6 +18,17 @@ def _first(entry: str, path_list: str) -> str:
 
 def _without(entry: str, path_list: str) -> list[str]:
     return [other for other in path_list.split(os.pathsep) if other and other != entry]
+
+
+def _with_python(search_path: str) -> str:
+    """The search path, led by this virtual environment when it is not activated.
+
+    `python3` is then the interpreter that has torch_npu, as it is after CANN's set_env.sh.
+    """
+    programs = os.path.join(sys.prefix, "bin")
+    if sys.prefix == sys.base_prefix or programs in search_path.split(os.pathsep):
+        return search_path
+    return _first(programs, search_path)
 
 
 def changes(
@@ -39,7 +51,7 @@ def changes(
         "ASCEND_TOOLKIT_HOME": toolkit,
         "ASCEND_OPP_PATH": os.path.join(toolkit, "opp"),
         "LD_LIBRARY_PATH": _first(str(layout.lib_dir()), base.get("LD_LIBRARY_PATH", "")),
-        "PATH": _first(os.path.join(toolkit, "bin"), base.get("PATH", os.defpath)),
+        "PATH": _first(os.path.join(toolkit, "bin"), _with_python(base.get("PATH", os.defpath))),
     }
     if python_path or "PYTHONPATH" in base:
         result["PYTHONPATH"] = python_path

@@ -53,10 +53,7 @@ def check_installation() -> None:
 
 def replace_process(program: Program, environment: dict[str, str]) -> None:
     """Becomes the program; returns never. The program's exit code is then ours."""
-    # The interpreter's own folder too, so that `softnpu run -- pytest` finds the tools that are
-    # installed beside softnpu even when its virtual environment is not activated.
-    search = os.pathsep.join([environment["PATH"], os.path.dirname(sys.executable)])
-    file = shutil.which(program.argv[0], path=search)
+    file = shutil.which(program.argv[0], path=environment["PATH"])
     if file is None:
         raise UserError(f"command not found: {program.argv[0]}", 127)
     sys.stdout.flush()

@@ -22,7 +22,7 @@ def plain_environment() -> dict[str, str]:
     kept["PATH"] = os.pathsep.join(
         folder
         for folder in kept["PATH"].split(os.pathsep)
-        if folder != str(layout.toolkit_dir() / "bin")
+        if folder not in (str(layout.toolkit_dir() / "bin"), f"{sys.prefix}/bin")
     )
     # The sources under test, which need not be the installed ones.
     kept["PYTHONPATH"] = str(layout.package_dir().parent)

@@ -3,12 +3,14 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
-from softnpu import env, layout
+from softnpu import env, layout, versions
 
 SET_ENV = layout.toolkit_dir() / "set_env.sh"
+CHECKOUT_VENV = layout.package_dir().parents[1] / ".venv"
 NAMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
 LISTS = ("LD_LIBRARY_PATH", "PATH", "PYTHONPATH")
 
@@ -39,7 +41,8 @@ def test_eval_sets_every_variable(exports, plain_environment):
     result = shell_result("sh", plain_environment, exports)
     assert all(result[name].startswith(str(layout.toolkit_dir())) for name in NAMES)
     assert result["LD_LIBRARY_PATH"] == str(layout.lib_dir())
-    assert result["PATH"] == f"{layout.toolkit_dir()}/bin:{plain_environment['PATH']}"
+    added = result["PATH"].removesuffix(plain_environment["PATH"]).strip(":").split(":")
+    assert added == [f"{layout.toolkit_dir()}/bin", f"{sys.prefix}/bin"]
 
 
 @pytest.mark.parametrize("program", ["bash", "zsh"])
@@ -49,6 +52,8 @@ def test_set_env_does_the_same(exports, plain_environment, program):
     by_eval = shell_result(program, plain_environment, exports)
     by_source = shell_result(program, plain_environment, f"source {SET_ENV}")
     for name in (*NAMES, *LISTS):
+        if name == "PATH" and sys.prefix != str(CHECKOUT_VENV):
+            continue  # the tests run in another virtual environment than the checkout's
         assert by_source[name] == by_eval[name], name
     assert not [name for name in by_source if name.startswith("_softnpu")]
 
@@ -77,6 +82,30 @@ def test_twice_is_the_same_as_once(plain_environment):
     assert once == twice
     changed = {**plain_environment, **env.changes(plain_environment, adapter=True)}
     assert env.changes(changed, adapter=True).items() <= changed.items()
+
+
+@pytest.mark.parametrize("script", ["eval", "source"])
+def test_python3_is_the_one_that_has_torch_npu(exports, plain_environment, script):
+    if script == "source" and not CHECKOUT_VENV.exists():
+        pytest.skip("this checkout has no .venv")
+    setup = exports if script == "eval" else f"source {SET_ENV}"
+    environment = {**plain_environment, "PATH": os.defpath}
+    code = "import importlib.metadata as m; print(m.version('torch_npu'))"
+    done = subprocess.run(
+        ["bash", "-c", f'{setup}\npython3 -c "{code}"'],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == versions.TORCH_NPU.version, done.stderr
+
+
+def test_an_active_environment_keeps_its_place(plain_environment):
+    path = f"/first:{sys.prefix}/bin:/last"
+    changes = env.changes({"PATH": path}, adapter=True)
+    assert changes["PATH"] == f"{layout.toolkit_dir()}/bin:{path}"
 
 
 def test_values_are_quoted(softnpu, plain_environment):

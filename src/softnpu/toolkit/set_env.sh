@@ -27,11 +27,22 @@ if [ -f "$_softnpu_toolkit/lib64/libascendcl.so" ]; then
     export ASCEND_TOOLKIT_HOME="$_softnpu_toolkit"
     export ASCEND_OPP_PATH="$_softnpu_toolkit/opp"
     LD_LIBRARY_PATH=$(_softnpu_first "$_softnpu_toolkit/lib64" "${LD_LIBRARY_PATH:-}")
+    # The virtual environment of a checkout, or the one that the wheel is installed in, unless it is
+    # active: python3 has to be the interpreter that has torch_npu.
+    for _softnpu_venv in "${_softnpu_toolkit%/src/softnpu/toolkit}/.venv" \
+        "${_softnpu_toolkit%/lib/python*/site-packages/softnpu/toolkit}"; do
+        if [ -f "$_softnpu_venv/pyvenv.cfg" ]; then
+            case ":$PATH:" in
+                *":$_softnpu_venv/bin:"*) ;;
+                *) PATH="$_softnpu_venv/bin:$PATH" ;;
+            esac
+        fi
+    done
     PATH=$(_softnpu_first "$_softnpu_toolkit/bin" "$PATH")
     PYTHONPATH=$(_softnpu_first "$_softnpu_toolkit/python/adapter" "${PYTHONPATH:-}")
     export LD_LIBRARY_PATH PATH PYTHONPATH
     unset -f _softnpu_first
-    unset _softnpu_file _softnpu_toolkit
+    unset _softnpu_file _softnpu_toolkit _softnpu_venv
 else
     echo "softnpu: error: no libraries in ${_softnpu_toolkit:-$_softnpu_file}/lib64: run make build," \
         "or source this file by its full path from bash or zsh" >&2
