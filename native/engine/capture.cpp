@@ -35,9 +35,13 @@ std::string in_capture(const Graph& graph) { return " while it captures " + grap
 
 void Graph::exchange_thread_mode(CaptureMode* mode) { std::swap(*mode, t_mode); }
 
-Error Graph::begin(Stream& stream, CaptureMode mode) {
-  Context& context = stream.context();
-  if (context.broken()) return context.first_error();
+uint32_t Graph::next_id() {
+  static std::atomic<uint32_t> next{0};
+  return next.fetch_add(1) + 1;
+}
+
+Error Graph::check_begin(Stream& stream) {
+  if (stream.context().broken()) return stream.context().first_error();
   if (stream.is_default()) {
     return {Code::CaptureImplicit, "The default stream can't be captured. Capture on another stream."};
   }
@@ -45,25 +49,35 @@ Error Graph::begin(Stream& stream, CaptureMode mode) {
     return {Code::StreamCaptured, stream.describe() + " captures " + other->describe() +
                                       " already. End that capture first."};
   }
-  static std::atomic<uint32_t> next_id{0};
-  auto graph = std::make_shared<Graph>(context, next_id.fetch_add(1) + 1);
-  graph->capture_ = std::make_unique<Capture>();
-  graph->capture_->origin = &stream;
-  graph->capture_->mode = mode;
-  graph->capture_->thread = std::this_thread::get_id();
-  graph->status_.store(CaptureStatus::Active);
+  return Error::ok();
+}
+
+Error Graph::start(Stream& stream, const std::shared_ptr<Graph>& graph, CaptureMode mode) {
+  if (Error error = check_begin(stream); error.failed()) return error;
   {
     std::lock_guard lock(graph->mutex_);
+    graph->capture_ = std::make_unique<Capture>();
+    graph->capture_->origin = &stream;
+    graph->capture_->mode = mode;
+    graph->capture_->thread = std::this_thread::get_id();
+    graph->status_.store(CaptureStatus::Active);
     graph->join_lane(stream);
   }
+  ++stream.context().captures_under_way_;
+  log_line(LogLevel::Info, "graph", "capture model begin, model_id=" + std::to_string(graph->id()) +
+                                        ", stream_id=" + std::to_string(stream.id()));
+  return Error::ok();
+}
+
+Error Graph::begin(Stream& stream, CaptureMode mode) {
+  Context& context = stream.context();
+  if (Error error = check_begin(stream); error.failed()) return error;
+  auto graph = std::make_shared<Graph>(context, next_id());
   {
     std::lock_guard lock(context.mutex_);
     context.graphs_.push_back(graph);
   }
-  ++context.captures_under_way_;
-  log_line(LogLevel::Info, "graph", "capture model begin, model_id=" + std::to_string(graph->id()) +
-                                        ", stream_id=" + std::to_string(stream.id()));
-  return Error::ok();
+  return start(stream, graph, mode);
 }
 
 void Graph::join_lane(Stream& stream) {
@@ -262,7 +276,7 @@ Error Graph::finish_capture(Stream& stream) {
   } else if (capture_->group_stream) {
     error = {Code::TaskGroupStatus, "A task group is still open on " +
                                         capture_->group_stream->describe() + " at the end of the capture."};
-  } else {
+  } else if (error = check_bodies(); !error.failed()) {
     error = check_joined();
   }
   for (Stream* lane : lanes_) {

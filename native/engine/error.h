@@ -34,6 +34,7 @@ enum class Code {
   CaptureUnmatched,     // end on a stream other than the one that began
   CaptureWrongThread,   // end on a thread other than the one that began
   CaptureInvalidated,   // an earlier error ended this capture
+  BodyCapturing,        // a conditional body is still to be captured
   ModelRunning,         // the graph is being replayed
   TaskGroupStatus,      // task-group calls out of order
   TaskGroupInterrupted, // another stream submitted inside a task group

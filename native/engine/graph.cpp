@@ -23,6 +23,7 @@ Graph::Graph(Context& context, uint32_t id) : context_(context), id_(id) {
 }
 
 Graph::~Graph() {
+  release_conditions();
   std::lock_guard lock(g_mutex);
   live_graphs().erase(this);
 }
@@ -43,6 +44,7 @@ void Graph::compile() {
 
 void Graph::forget() {
   const std::shared_ptr<Graph> keep = shared_from_this();
+  for (const auto& body : bodies_) body->forget();
   std::lock_guard lock(context_.mutex_);
   std::erase_if(context_.graphs_, [this](const auto& graph) { return graph.get() == this; });
 }
@@ -53,6 +55,9 @@ Error Graph::destroy() {
     if (capture_) {
       return {Code::ModelCaptured, describe() + " is still being captured. End the capture first."};
     }
+  }
+  if (is_body_) {
+    return {Code::InvalidParam, describe() + " is the body of a conditional node; it ends with its graph."};
   }
   if (running_.load()) {
     return {Code::ModelRunning, describe() + " is being replayed. Synchronise its stream first."};

@@ -35,6 +35,16 @@ struct TaskGroup {
   size_t count = 0;
 };
 
+enum class ConditionKind { If = 0, While = 1, Switch = 2 };
+
+struct Condition {
+  Graph& graph;
+  uint64_t initial;
+  bool assign_default;
+  uint64_t* cell;  // device memory
+  static Condition* from_handle(void* handle);
+};
+
 class Graph : public std::enable_shared_from_this<Graph> {
  public:
   Graph(Context& context, uint32_t id);
@@ -59,6 +69,16 @@ class Graph : public std::enable_shared_from_this<Graph> {
   static Error wait_event(Stream& stream, Event& event, bool* recorded);
   // The stream is about to be destroyed.
   void abandon(Stream& stream);
+
+  // Conditional nodes: a cell in device memory that a captured task may write decides, when the node
+  // is reached, whether and which body graph runs. With `assign_default` every replay of this graph
+  // first sets the cell to `initial`.
+  Error create_condition(uint64_t initial, bool assign_default, Condition** out);
+  // Adds the node to the capture of `stream`; `bodies` are new graphs of this graph's, to be captured
+  // with begin_into() before this capture ends.
+  static Error add_conditional(Stream& stream, Condition& condition, ConditionKind kind,
+                               size_t count, Graph** bodies);
+  static Error begin_into(Stream& stream, Graph& body, CaptureMode mode);
 
   // Task groups. The handle is valid as long as the graph.
   static Error group_begin(Stream& stream);
@@ -85,6 +105,7 @@ class Graph : public std::enable_shared_from_this<Graph> {
 
  private:
   friend class GraphRun;
+  friend class ConditionalTask;
   friend class UpdateTask;
   struct Capture {
     Stream* origin = nullptr;
@@ -95,6 +116,12 @@ class Graph : public std::enable_shared_from_this<Graph> {
     size_t group_first = 0;
   };
 
+  static Error check_begin(Stream& stream);
+  static Error start(Stream& stream, const std::shared_ptr<Graph>& graph, CaptureMode mode);
+  static uint32_t next_id();
+  Error check_bodies() const;                                   // mutex_ held
+  void release_conditions();
+  void assign_condition_defaults();
   Error invalidate(const Error& reason);                        // mutex_ held; returns the reason
   int add_node(Stream& stream, TaskPtr task, int depends);      // mutex_ held
   void join_lane(Stream& stream);                               // mutex_ held
@@ -117,6 +144,9 @@ class Graph : public std::enable_shared_from_this<Graph> {
   std::vector<uint32_t> lane_ids_;       // their ids, which outlive them
   std::vector<std::pair<void (*)(void*), void*>> on_destroy_;
   std::vector<std::shared_ptr<TaskGroup>> groups_;
+  std::vector<std::unique_ptr<Condition>> conditions_;
+  std::vector<std::shared_ptr<Graph>> bodies_;
+  bool is_body_ = false;                 // owned by the graph that has it as a conditional body
 
   // Changed by the executor alone once ready_.
   std::vector<GraphNode> nodes_;
