@@ -1,0 +1,59 @@
+// Activations that gate one half of a dimension with the other. Half types are computed in fp32.
+#include <ATen/ops/cat.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+
+#include "kernels.gen.h"
+
+namespace softnpu::ops::kernels {
+
+namespace {
+
+std::pair<at::Tensor, at::Tensor> halves(const at::Tensor& self, int64_t dim) {
+  const int64_t size = self.size(dim);
+  TORCH_CHECK(size % 2 == 0, "dimension ", dim, " has the odd size ", size);
+  const at::Tensor x = self.to(at::kFloat);
+  return {x.narrow(dim, 0, size / 2), x.narrow(dim, size / 2, size / 2)};
+}
+
+void store(const at::Tensor& out, const at::Tensor& result, const char* name) {
+  TORCH_CHECK(out.sizes() == result.sizes(), "output '", name, "' has shape ", out.sizes(),
+              ", the operator computes ", result.sizes());
+  out.copy_(result);
+}
+
+}  // namespace
+
+void swiglu(const at::Tensor& self, int64_t dim, const at::Tensor& out) {
+  const auto [gate, value] = halves(self, dim);
+  store(out, at::silu(gate) * value, "out");
+}
+
+void swiglu_grad(const at::Tensor& grad_output, const at::Tensor& self, int64_t dim,
+                 const at::Tensor& grad_input) {
+  const auto [gate, value] = halves(self, dim);
+  const at::Tensor grad = grad_output.to(at::kFloat);
+  const at::Tensor sigmoid = at::sigmoid(gate);
+  const at::Tensor slope = sigmoid * (1 + gate * (1 - sigmoid));
+  store(grad_input, at::cat({grad * value * slope, grad * gate * sigmoid}, dim), "grad_input");
+}
+
+// `approximate` 1 is tanh, 0 is exact; without `activate_left` the right half is the gate.
+void geglu(const at::Tensor& self, int64_t dim, int64_t approximate, bool activate_left,
+           const at::Tensor& out, const at::Tensor& gelu) {
+  auto [value, gate] = halves(self, dim);
+  if (activate_left) {
+    std::swap(value, gate);
+  }
+  const at::Tensor activated = at::gelu(gate, approximate == 1 ? "tanh" : "none");
+  store(gelu, activated, "gelu");
+  store(out, value * activated, "out");
+}
+
+void gelu_mul(const at::Tensor& self, const std::string& approximate, const at::Tensor& out) {
+  const auto [gate, value] = halves(self, -1);
+  store(out, at::gelu(gate, approximate) * value, "out");
+}
+
+}  // namespace softnpu::ops::kernels
