@@ -1,9 +1,12 @@
 #include "errors.h"
 
+#include <pthread.h>
+
 #include <cstdio>
 #include <cstring>
 
 #include "acl_functions.h"
+#include "context.h"
 #include "plog.h"
 
 namespace softnpu::abi {
@@ -14,9 +17,22 @@ constexpr size_t kTextBytes = 4096;
 thread_local char recent[kTextBytes];
 thread_local aclError last = 0;
 
+// torch_npu's task queue (TASK_QUEUE_ENABLE=1) ends at the first failing call. It raises once, and
+// from then on launches nothing and reports success. So such a failure also breaks the context:
+// whoever waits for results that will never be computed is told so.
+void break_context_of_task_queue(const std::string& text) {
+  char thread[16] = "";
+  pthread_getname_np(pthread_self(), thread, sizeof(thread));
+  Context* context = Context::current();
+  if (context != nullptr && std::strcmp(thread, "acl_thread") == 0) {
+    context->fail({Code::OperatorFailed, text});
+  }
+}
+
 void record(aclError number, const std::string& text) {
   std::snprintf(recent, sizeof(recent), "%s", text.c_str());
   last = number;
+  break_context_of_task_queue(text);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "acl_functions.h"
 #include "plog.h"
@@ -25,11 +26,16 @@ void aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_
   va_start(arguments, fmt);
   std::vsnprintf(text, sizeof(text), fmt, arguments);
   va_end(arguments);
-  const char* base = file == nullptr ? "?" : file;
+  func = func == nullptr ? "?" : func;
+  file = file == nullptr ? "?" : file;
+  if (std::strchr(func, '.') != nullptr) {
+    std::swap(func, file);  // torch_npu passes the file first
+  }
+  const char* base = file;
   if (const char* slash = std::strrchr(base, '/')) {
     base = slash + 1;
   }
   const std::string where = std::string(base) + ":" + std::to_string(line);
   softnpu::abi::Plog::instance().write(static_cast<softnpu::LogLevel>(level), "APP", where.c_str(),
-                                       std::string(func == nullptr ? "?" : func) + ": " + text);
+                                       std::string(func) + ": " + text);
 }

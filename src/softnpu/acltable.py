@@ -1,4 +1,4 @@
-"""The C interface as a table, from tables/acl_functions.yaml: what is exported and how it answers."""
+"""The C interface as a table, tables/acl_functions.yaml: what is exported, how it answers."""
 
 import re
 from dataclasses import dataclass
