@@ -64,6 +64,7 @@ aclError number_of(Code code) {
     case Code::ModelRunning: return 107037;
     case Code::CaptureWrongThread: return 107038;
     case Code::CapturePageable: return 107041;
+    case Code::BodyCapturing: return 107046;
     case Code::KernelBinary: return 107044;
     // Not 207000, which torch_npu's check macro takes for a warning.
     case Code::Unsupported: return kFeatureUnsupported;

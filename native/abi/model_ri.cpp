@@ -50,6 +50,14 @@ aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode) {
   SN_RETURN(Graph::begin(*queue, static_cast<CaptureMode>(mode)));
 }
 
+aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI,
+                                       aclmdlRICaptureMode mode) {
+  SN_CAPTURE_MODE(mode);
+  SN_GRAPH(graph, modelRI);
+  SN_STREAM(queue, stream);
+  SN_RETURN(Graph::begin_into(*queue, *graph, static_cast<CaptureMode>(mode)));
+}
+
 aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
   SN_NOT_NULL(modelRI);
   SN_STREAM(queue, stream);
