@@ -212,6 +212,22 @@ inline T to_int(F x) {
   return x >= high ? top : x < low ? bottom : x == x ? static_cast<T>(x) : T(0);
 }
 
+// Integer to a narrower integer saturates, as the vector unit's casts do.
+template <class To, class From>
+inline To saturate(From x) {
+  if constexpr (sizeof(To) >= sizeof(From)) {
+    return static_cast<To>(x);
+  } else {
+    constexpr bool is_signed = To(-1) < To(0), from_signed = From(-1) < From(0);
+    constexpr int bits = sizeof(To) * 8 - (is_signed ? 1 : 0);
+    constexpr From high = static_cast<From>((uint64_t(1) << bits) - 1);
+    constexpr From low = !from_signed ? From(0)
+                         : is_signed  ? static_cast<From>(-high - 1)
+                                      : From(0);
+    return static_cast<To>(x > high ? high : x < low ? low : x);
+  }
+}
+
 template <class T, class V>
 inline T convert(V value) {
   if constexpr (!kFloat<T> && kFloat<V> && !__is_same(T, bool)) {

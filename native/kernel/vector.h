@@ -141,6 +141,8 @@ inline To cast_one(From value) {
     return to_int<To>(rounded<mode>(static_cast<V>(x)));
   } else if constexpr (kFloat<From> && kFloat<To> && mode != Round::none && mode != Round::rint) {
     return narrow_towards<mode, To>(static_cast<float>(x));
+  } else if constexpr (!kFloat<From> && !kFloat<To>) {
+    return saturate<To>(x);
   } else {
     return store<To>(x);
   }

@@ -24,7 +24,9 @@ def item(buffer: Buffer, index: Any) -> Expr | Region:
         )
     loc = builder.here()
     if not any(isinstance(part, slice) for part in indices):
-        return Load(builder.current().view(buffer), tuple(_scalar(i) for i in indices), loc)
+        element = Load(builder.current().view(buffer), tuple(_scalar(i) for i in indices), loc)
+        check_inside(_element_region(element))
+        return element
     mins, extents = [], []
     for part, dim in zip(indices, buffer.shape, strict=True):
         low, extent = _bounds(part, dim)
@@ -77,8 +79,7 @@ def region_of(value: Any, what: str, scope: str | None = None) -> Region:
     elif isinstance(value, Region):
         region = value
     elif isinstance(value, Load):
-        ones: tuple[Dim, ...] = tuple(1 for _ in value.indices)
-        region = Region(value.buffer, value.indices, ones, value.loc)
+        region = _element_region(value)
     else:
         raise KernelError(f"{what} must be a buffer or a slice of one, got {_kind(value)}")
     if scope is not None and region.buffer.scope != scope:
@@ -86,6 +87,10 @@ def region_of(value: Any, what: str, scope: str | None = None) -> Region:
         raise KernelError(f"{what} ({region.buffer.name}) must be {wanted}")
     check_inside(region)
     return region
+
+
+def _element_region(load: Load) -> Region:
+    return Region(load.buffer, load.indices, tuple(1 for _ in load.indices), load.loc)
 
 
 def _kind(value: Any) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
-from ..errors import KernelError
 from ..ir import (
     Alias,
     Alloc,
@@ -24,13 +21,12 @@ from ..ir import (
     TileOp,
     While,
 )
+from ..printf_format import conversions
 from .copy import emit_copy
 from .literals import quoted
 from .parallel import can_split, emit_split
 from .tile import emit_tile
 from .writer import Writer
-
-_SPEC = re.compile(r"%(?:%|[-+ #0]*[0-9]*(?:\.[0-9]+)?(?:hh|h|ll|l|z)?([a-zA-Z]))")
 
 
 class BodyEmitter(Writer):
@@ -123,48 +119,22 @@ class BodyEmitter(Writer):
         emit_tile(self, stmt)
 
     def emit_Printf(self, stmt: Printf) -> None:
-        text, args = _print_format(stmt, self)
+        text, kinds = conversions(stmt.text, stmt.args)
+        args = [_printed(self, arg, kind) for arg, kind in zip(stmt.args, kinds, strict=True)]
         self.settle()
         self.line(f"printf({', '.join([quoted(text), *args])});")
         self.line("fflush(stdout);")
 
 
-def _print_format(stmt: Printf, out: Writer) -> tuple[str, list[str]]:
-    """C's format with every integer and float argument widened, so that lengths always agree."""
-    args = list(stmt.args)
-    texts: list[str] = []
-
-    def convert(match: re.Match[str]) -> str:
-        kind = match.group(1)
-        if kind is None:
-            return match.group(0)
-        if not args:
-            raise KernelError("T.printf: more conversions than arguments", stmt.loc)
-        arg = args.pop(0)
-        if isinstance(arg, str) != (kind == "s"):
-            raise KernelError(f"T.printf: %{kind} does not fit its argument", stmt.loc)
-        texts.append(quoted(arg) if isinstance(arg, str) else _print_value(arg, kind, out, stmt))
-        plain = re.sub(r"(hh|h|ll|l|z)(?=[a-zA-Z]$)", "", match.group(0))
-        if kind in "dioux" or kind == "X":
-            return plain[:-1] + "ll" + kind
-        return "0x%llx" if kind == "p" else plain
-
-    text = _SPEC.sub(convert, stmt.text)
-    if args:
-        raise KernelError("T.printf: more arguments than conversions", stmt.loc)
-    return text, texts
-
-
-def _print_value(arg: Expr, kind: str, out: Writer, stmt: Printf) -> str:
-    is_float_spec = kind in "feEgGaF"
-    if kind not in "dioxXucp" and not is_float_spec:
-        raise KernelError(f"T.printf: unknown conversion %{kind}", stmt.loc)
-    if is_float_spec != arg.dtype.is_float:
-        raise KernelError(f"T.printf: %{kind} does not fit a {arg.dtype}", stmt.loc)
-    if is_float_spec:
-        return f"static_cast<double>({out.value(arg)})"
-    target = "int" if kind == "c" else "long long" if kind in "di" else "unsigned long long"
-    inner = out.value(arg)
-    if kind not in "dic" and arg.dtype.kind == "i":
-        inner = f"static_cast<u{arg.dtype.cpp}>({inner})"
-    return f"static_cast<{target}>({inner})"
+def _printed(out: Writer, arg: Expr | str, kind: str) -> str:
+    """An argument of printf, widened to what its conversion takes."""
+    if isinstance(arg, str):
+        return quoted(arg)
+    value = out.value(arg)
+    if arg.dtype.is_float:
+        return f"static_cast<double>({value})"
+    if kind in "dic":
+        return f"static_cast<{'int' if kind == 'c' else 'long long'}>({value})"
+    if arg.dtype.kind == "i":  # %x of a negative int32 has eight digits
+        value = f"static_cast<u{arg.dtype.cpp}>({value})"
+    return f"static_cast<unsigned long long>({value})"

@@ -12,6 +12,7 @@ from .. import builder
 from ..arith import as_expr
 from ..errors import KernelError
 from ..ir import Buffer, Const, Expr, Printf
+from ..printf_format import conversions
 
 PIPES = ("fix", "mte1", "mte2", "mte3", "m", "v", "s")
 EVENTS = 8
@@ -64,4 +65,5 @@ def printf(format_str: str, *args: Any) -> None:
             raise KernelError(f"T.printf: {arg.name} has no printable address here; "
                               "print its elements")  # fmt: skip
         values.append(arg if isinstance(arg, str) else as_expr(arg))
+    conversions(format_str, values)
     builder.current().emit(Printf(builder.place(), format_str, tuple(values)))
