@@ -6,7 +6,7 @@ set -euo pipefail
 wheel=$(realpath "$1")
 constraints=$(realpath "$2")
 venv=$PWD/.venv-wheel
-script=$PWD/tests/packaging/six_ops.py
+scripts=$PWD/tests/packaging
 unset PYTHONPATH LD_LIBRARY_PATH ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_OPP_PATH
 
 rm -rf "$venv"
@@ -18,7 +18,8 @@ rm -rf "$venv"
 # From a folder that is not the checkout, lest its sources be found.
 cd "$(mktemp -d)"
 "$venv/bin/softnpu" doctor
-"$venv/bin/softnpu" run "$script"
+"$venv/bin/softnpu" run "$scripts/six_ops.py"
+SOFTNPU_CACHE_DIR=$PWD/cache "$venv/bin/softnpu" run "$scripts/tilelang_kernel.py"
 if "$venv/bin/python" -c 'import torch' 2>message; then
     echo "check_wheel: import torch without the environment should have failed" >&2
     exit 1

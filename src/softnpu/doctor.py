@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -128,7 +129,14 @@ def _trial() -> Finding:
         problem = f"torch_npu did not finish one addition in {_TRIAL_SECONDS} s"
         return Finding("device", "trial run", "hangs", problem)
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        problem = f"torch_npu can't add two numbers on the device: {last}"
+        cause = _cause(done.stderr) or f"exit code {done.returncode}"
+        problem = f"torch_npu can't add two numbers on the device: {cause}"
         return Finding("device", "trial run", "failed", problem)
     return Finding("device", "trial run", f"1 + 1 = 2 on {done.stdout.strip().splitlines()[-1]}")
+
+
+def _cause(stderr: str) -> str | None:
+    """The first exception that Python reports, which is what caused those after it."""
+    lines = stderr.strip().splitlines()
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception): ", line)]
+    return next(iter(errors or lines[-1:]), None)

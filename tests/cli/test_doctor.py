@@ -53,6 +53,20 @@ def test_a_toolkit_that_is_not_built(softnpu, tmp_path):
     assert "not tried" in done.stdout
 
 
+def test_nothing_is_wrong_here_and_one_addition_runs(softnpu):
+    done = softnpu("doctor", SOFTNPU_DEVICES="3", SOFTNPU_SOC="Ascend910B1")
+    assert done.returncode == 0, done.stdout
+    assert "1 + 1 = 2 on 3 x Ascend910B1" in done.stdout
+
+
+def test_a_trial_that_fails(softnpu, write):
+    """A torch_npu that is there in the right version, and broken."""
+    write("torch_npu.py", "raise OSError('libhccl.so: broken')")
+    done = softnpu("doctor")
+    assert done.returncode == 1
+    assert "can't add two numbers on the device: OSError: libhccl.so: broken" in done.stdout
+
+
 def test_a_missing_library(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor.layout, "lib_dir", lambda: tmp_path)
     (tmp_path / "libascendcl.so").touch()
