@@ -104,7 +104,18 @@ SETTINGS = (
         "how long a waiting host sees no progress before the wait is reported as a hang",
         _seconds,
     ),
-    Setting("SOFTNPU_CACHE_DIR", None, "where compiled kernels are kept", _folder),
+    Setting(
+        "SOFTNPU_CACHE_DIR",
+        None,
+        "where compiled kernels are kept; unset: softnpu/kernels in the user's cache folder",
+        _folder,
+    ),
+    Setting(
+        "SOFTNPU_POISON_UB",
+        "0",
+        "1: a kernel's on-chip buffer starts as NaN patterns, to show reads of unset tiles",
+        _integer(0, 1),
+    ),
     Setting("SOFTNPU_LOG", "", "what is logged: " + ",".join(LOG_CHANNELS), _channels),
 )
 
