@@ -40,14 +40,15 @@ aclError refuse_operator(const char* type, const aclopAttr* attr, const char* fu
   std::string attributes;
   if (attr != nullptr) {
     for (const auto& [name, value] : attr->values) {
-      attributes += (attributes.empty() ? " with attributes " : ", ") + name + "=" + value;
+      attributes += (attributes.empty() ? "" : ", ") + name + "=" + value;
     }
   }
   const std::string call = std::string(function) + "(" + (type == nullptr ? "?" : type) + ")";
   return fail(kApiNotSupported, call.c_str(), __FILE__, __LINE__,
-              "softnpu implements the aclnn interface of operators only" + attributes +
-                  ". The program came here because no aclnn function for this operator, or only a "
-                  "part of its family, is implemented; `softnpu ops` lists them");
+              "softnpu does not implement the aclop interface of operators. torch_npu takes it for "
+              "an operator without an aclnn function, or where one of the family is missing; "
+              "`softnpu ops` lists what there is. Attributes: " +
+                  (attributes.empty() ? "none" : attributes));
 }
 
 }  // namespace

@@ -25,7 +25,9 @@ void break_context_of_task_queue(const std::string& text) {
   pthread_getname_np(pthread_self(), thread, sizeof(thread));
   Context* context = Context::current();
   if (context != nullptr && std::strcmp(thread, "acl_thread") == 0) {
-    context->fail({Code::OperatorFailed, text});
+    context->fail({Code::OperatorFailed,
+                   text + " (torch_npu's task queue ended there and launches nothing more; start "
+                          "the program again)"});
   }
 }
 

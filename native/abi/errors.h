@@ -28,6 +28,7 @@ enum AclNumber : aclError {
   kRtFeatureNotSupported = 207000,
   kRtInternal = 507000,
   kRtDeviceSetup = 507033,
+  kRtEventSyncTimeout = 507047,
 };
 
 aclError number_of(Code code);

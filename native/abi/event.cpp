@@ -118,7 +118,11 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
   SN_REQUIRE(timeout >= -1, kRtParamInvalid,
              "timeout " + std::to_string(timeout) + " ms; -1 waits for ever");
   SN_EVENT(found, event);
-  SN_RETURN(found->synchronize(timeout));
+  const softnpu::Error error = found->synchronize(timeout);
+  if (error.code() == softnpu::Code::SyncTimeout) {
+    SN_FAIL(kRtEventSyncTimeout, error.message());  // streams have another number
+  }
+  SN_RETURN(error);
 }
 
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent) {

@@ -1,6 +1,5 @@
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "acl_functions.h"
 #include "graph.h"
@@ -10,7 +9,6 @@
 using namespace softnpu::abi;
 using softnpu::CaptureMode;
 using softnpu::Graph;
-using softnpu::Stream;
 
 namespace {
 
@@ -155,8 +153,7 @@ aclError aclmdlRIDebugPrint(aclmdlRI modelRI) {
   SN_GRAPH(graph, modelRI);
   Plog::instance().write(softnpu::LogLevel::Info, "RUNTIME", "graph",
                          "model_id=" + std::to_string(graph->id()) + " name=" + graph->name() +
-                             " nodes=" + std::to_string(graph->node_count()) +
-                             " streams=" + std::to_string(graph->streams().size()));
+                             " nodes=" + std::to_string(graph->node_count()));
   return kSuccess;
 }
 
@@ -183,24 +180,5 @@ aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char* name) {
              "maxLen " + std::to_string(maxLen) + " is too short, the name needs " +
                  std::to_string(text.size() + 1));
   std::memcpy(name, text.c_str(), text.size() + 1);
-  return kSuccess;
-}
-
-// Without an array, asks how many there are.
-aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams) {
-  SN_NOT_NULL(numStreams);
-  SN_GRAPH(graph, modelRI);
-  const std::vector<Stream*> found = graph->streams();
-  const uint32_t room = *numStreams;
-  *numStreams = static_cast<uint32_t>(found.size());
-  if (streams == nullptr) {
-    return kSuccess;
-  }
-  SN_REQUIRE(room >= found.size(), kRtArrayTooShort,
-             "room for " + std::to_string(room) + " of " + std::to_string(found.size()) +
-                 " streams");
-  for (size_t i = 0; i < found.size(); ++i) {
-    streams[i] = found[i];
-  }
   return kSuccess;
 }

@@ -80,6 +80,16 @@ def test_every_symbol_that_tilelang_links_exists(acl_library: Acl) -> None:
     assert wanted <= {f.name for f in RUNTIME if f.level == "implemented"}
 
 
+def test_every_implemented_function_is_tested() -> None:
+    tests = "\n".join(p.read_text(encoding="utf-8") for p in Path(__file__).parent.glob("*.py"))
+    untested = [
+        f.name
+        for f in RUNTIME
+        if f.level == "implemented" and not re.search(rf"\b{f.name}\b", tests)
+    ]
+    assert untested == []
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [
