@@ -15,8 +15,8 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args) {
 aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBlockType blockType,
                              aclrtStream stream) {
   SN_NOT_NULL(fn);
-  SN_REQUIRE(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK,
-             kRtParamInvalid, "blockType " + std::to_string(blockType) + " is unknown");
+  SN_REQUIRE(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK, kRtParamInvalid,
+             "blockType " + std::to_string(blockType) + " is unknown");
   SN_STREAM(queue, stream);
   SN_RETURN(softnpu::launch_callback(*queue, fn, userData, blockType == ACL_CALLBACK_BLOCK));
 }

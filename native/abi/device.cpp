@@ -66,10 +66,17 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
   SN_DEVICE(device, static_cast<int32_t>(deviceId));
   const softnpu::Soc& soc = settings().soc;
   switch (deviceInfo) {
-    case ACL_DEVICE_INFO_AI_CORE_NUM: *value = soc.aic_cores; return kSuccess;
-    case ACL_DEVICE_INFO_VECTOR_CORE_NUM: *value = soc.aiv_cores; return kSuccess;
-    case ACL_DEVICE_INFO_L2_SIZE: *value = static_cast<int64_t>(soc.l2_bytes); return kSuccess;
-    default: SN_FAIL(kRtParamInvalid, "deviceInfo " + std::to_string(deviceInfo) + " is unknown");
+    case ACL_DEVICE_INFO_AI_CORE_NUM:
+      *value = soc.aic_cores;
+      return kSuccess;
+    case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
+      *value = soc.aiv_cores;
+      return kSuccess;
+    case ACL_DEVICE_INFO_L2_SIZE:
+      *value = static_cast<int64_t>(soc.l2_bytes);
+      return kSuccess;
+    default:
+      SN_FAIL(kRtParamInvalid, "deviceInfo " + std::to_string(deviceInfo) + " is unknown");
   }
 }
 
@@ -79,21 +86,33 @@ aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t* value
   const softnpu::Soc& soc = settings().soc;
   switch (attr) {
     case ACL_DEV_ATTR_AICORE_CORE_NUM:
-    case ACL_DEV_ATTR_CUBE_CORE_NUM: *value = soc.aic_cores; return kSuccess;
-    case ACL_DEV_ATTR_VECTOR_CORE_NUM: *value = soc.aiv_cores; return kSuccess;
+    case ACL_DEV_ATTR_CUBE_CORE_NUM:
+      *value = soc.aic_cores;
+      return kSuccess;
+    case ACL_DEV_ATTR_VECTOR_CORE_NUM:
+      *value = soc.aiv_cores;
+      return kSuccess;
     case ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE:
       *value = static_cast<int64_t>(soc.ub_bytes);
       return kSuccess;
     case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE:
       *value = static_cast<int64_t>(settings().hbm_bytes);
       return kSuccess;
-    case ACL_DEV_ATTR_L2_CACHE_SIZE: *value = static_cast<int64_t>(soc.l2_bytes); return kSuccess;
-    case ACL_DEV_ATTR_PHY_CHIP_ID: *value = device->index(); return kSuccess;
-    case ACL_DEV_ATTR_IS_VIRTUAL: *value = 0; return kSuccess;
-    case ACL_DEV_ATTR_NPU_ARCH: *value = soc.npu_arch; return kSuccess;
+    case ACL_DEV_ATTR_L2_CACHE_SIZE:
+      *value = static_cast<int64_t>(soc.l2_bytes);
+      return kSuccess;
+    case ACL_DEV_ATTR_PHY_CHIP_ID:
+      *value = device->index();
+      return kSuccess;
+    case ACL_DEV_ATTR_IS_VIRTUAL:
+      *value = 0;
+      return kSuccess;
+    case ACL_DEV_ATTR_NPU_ARCH:
+      *value = soc.npu_arch;
+      return kSuccess;
     default:
-      SN_FAIL(kFeatureUnsupported, "attribute " + std::to_string(attr) +
-                                       " is not known for " + std::string(soc.name));
+      SN_FAIL(kFeatureUnsupported,
+              "attribute " + std::to_string(attr) + " is not known for " + std::string(soc.name));
   }
 }
 

@@ -39,54 +39,6 @@ void record(aclError number, const std::string& text) {
 
 }  // namespace
 
-aclError number_of(Code code) {
-  switch (code) {
-    case Code::Ok: return 0;
-    case Code::InvalidParam: return 107000;
-    case Code::InvalidDevice: return 107001;
-    case Code::NoContext: return 107002;
-    case Code::WrongContext: return 107003;
-    case Code::EventTimestamp: return 107006;
-    case Code::NoCallbackThread: return 107015;
-    case Code::InvalidHandle: return 107017;
-    case Code::Hang: return 107020;
-    case Code::Aborted: return 107023;
-    case Code::CaptureDependency: return 107024;
-    case Code::CaptureUnjoined: return 107025;
-    case Code::ModelCaptured: return 107026;
-    case Code::StreamCaptured: return 107027;
-    case Code::EventCaptured: return 107028;
-    case Code::NotCaptured: return 107029;
-    case Code::CaptureMode: return 107030;
-    case Code::CaptureImplicit: return 107031;
-    case Code::CaptureConflict: return 107032;
-    case Code::TaskGroupStatus: return 107033;
-    case Code::TaskGroupInterrupted: return 107034;
-    case Code::CaptureUnmatched: return 107036;
-    case Code::ModelRunning: return 107037;
-    case Code::CaptureWrongThread: return 107038;
-    case Code::CapturePageable: return 107041;
-    case Code::BodyCapturing: return 107046;
-    case Code::KernelBinary: return 107044;
-    // Not 207000, which torch_npu's check macro takes for a warning.
-    case Code::Unsupported: return kFeatureUnsupported;
-    case Code::OutOfMemory: return 207001;
-    case Code::InvalidFree: return 207002;
-    case Code::NoEventResource: return 207007;
-    case Code::NoStreamResource: return 207008;
-    case Code::UpdateUnsupported: return 207019;
-    case Code::TaskGroupMismatch: return 507000;
-    case Code::Internal: return 507000;
-    case Code::NotComplete: return 507006;
-    case Code::ReportTimeout: return 507012;
-    case Code::KernelException: return 507015;
-    case Code::OperatorFailed: return 507015;
-    case Code::SyncTimeout: return 507046;
-    case Code::CaptureInvalidated: return 507903;
-  }
-  return kRtInternal;
-}
-
 aclError fail(aclError number, const char* function, const char* file, int line,
               const std::string& text) {
   const char* base = std::strrchr(file, '/');
@@ -104,8 +56,8 @@ aclError report(const Error& error, const char* function, const char* file, int 
   }
   // torch_npu recognises running out of memory by this number or these words.
   const bool memory = error.code() == Code::OutOfMemory;
-  const std::string text = memory ? "EL0004: Failed to allocate memory. " + error.message()
-                                  : error.message();
+  const std::string text =
+      memory ? "EL0004: Failed to allocate memory. " + error.message() : error.message();
   return fail(number_of(error.code()), function, file, line, text);
 }
 

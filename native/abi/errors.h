@@ -31,7 +31,7 @@ enum AclNumber : aclError {
   kRtEventSyncTimeout = 507047,
 };
 
-aclError number_of(Code code);
+aclError number_of(Code code);  // tables/acl_errors.yaml
 
 // Records and logs a failure; returns `number`. `file` may be a whole path.
 aclError fail(aclError number, const char* function, const char* file, int line,
@@ -52,11 +52,11 @@ void clear_last_number();
   return ::softnpu::abi::fail(number, __func__, __FILE__, __LINE__, text)
 
 // `text` says what is wrong and what to do; the condition goes to the log.
-#define SN_REQUIRE(condition, number, text)                                            \
-  do {                                                                                 \
-    if (!(condition)) {                                                                \
-      SN_FAIL(number, std::string(text) + " [requires " #condition "]");               \
-    }                                                                                  \
+#define SN_REQUIRE(condition, number, text)                              \
+  do {                                                                   \
+    if (!(condition)) {                                                  \
+      SN_FAIL(number, std::string(text) + " [requires " #condition "]"); \
+    }                                                                    \
   } while (false)
 
 #define SN_NOT_NULL(pointer) \
@@ -65,8 +65,8 @@ void clear_last_number();
 #define SN_RETURN(expression) \
   return ::softnpu::abi::report(expression, __func__, __FILE__, __LINE__)
 
-#define SN_TRY(expression)                                                             \
-  do {                                                                                 \
+#define SN_TRY(expression)                                                                     \
+  do {                                                                                         \
     if (aclError sn_number = ::softnpu::abi::report(expression, __func__, __FILE__, __LINE__)) \
-      return sn_number;                                                                \
+      return sn_number;                                                                        \
   } while (false)

@@ -41,10 +41,10 @@ std::string unknown_bits(uint32_t flag) {
 
 // torch_npu asks whether events between processes exist by creating one, and takes this number as
 // "no".
-#define SN_EVENT_FLAGS(flag)                                                             \
+#define SN_EVENT_FLAGS(flag)                                                                 \
   SN_REQUIRE(((flag) & ~static_cast<uint32_t>(ACL_EVENT_FLAGS_KNOWN)) == 0, kRtParamInvalid, \
-             unknown_bits(flag));                                                        \
-  SN_REQUIRE(((flag) & softnpu::kEventIpc) == 0, kRtFeatureNotSupported,                 \
+             unknown_bits(flag));                                                            \
+  SN_REQUIRE(((flag) & softnpu::kEventIpc) == 0, kRtFeatureNotSupported,                     \
              "events are not shared between processes (ACL_EVENT_IPC)")
 
 aclError aclrtCreateEvent(aclrtEvent* event) {

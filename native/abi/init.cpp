@@ -87,9 +87,14 @@ aclError aclGetCannAttribute(aclCannAttr cannAttr, int32_t* value) {
   SN_NOT_NULL(value);
   switch (cannAttr) {
     case ACL_CANN_ATTR_INF_NAN:
-    case ACL_CANN_ATTR_BF16: *value = 1; return kSuccess;
-    case ACL_CANN_ATTR_JIT_COMPILE: *value = 0; return kSuccess;  // no operator compiler
-    default: SN_FAIL(kRtParamInvalid, "attribute " + std::to_string(cannAttr) + " is unknown");
+    case ACL_CANN_ATTR_BF16:
+      *value = 1;
+      return kSuccess;
+    case ACL_CANN_ATTR_JIT_COMPILE:
+      *value = 0;
+      return kSuccess;  // no operator compiler
+    default:
+      SN_FAIL(kRtParamInvalid, "attribute " + std::to_string(cannAttr) + " is unknown");
   }
 }
 

@@ -41,8 +41,7 @@ aclError launch(aclrtFuncHandle handle, uint32_t blocks, const void* args, size_
 }  // namespace
 
 aclError aclrtBinaryLoadFromData(const void* data, size_t length,
-                                 const aclrtBinaryLoadOptions* options,
-                                 aclrtBinHandle* binHandle) {
+                                 const aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle) {
   SN_NOT_NULL(data);
   SN_NOT_NULL(binHandle);
   SN_REQUIRE(length > 0, kRtParamInvalid, "length is 0");

@@ -42,23 +42,33 @@ Device* owner(const void* address) {
 
 bool known_copy(aclrtMemcpyKind kind, CopyKind* out) {
   switch (kind) {
-    case ACL_MEMCPY_HOST_TO_HOST: *out = CopyKind::HostToHost; return true;
+    case ACL_MEMCPY_HOST_TO_HOST:
+      *out = CopyKind::HostToHost;
+      return true;
     case ACL_MEMCPY_HOST_TO_DEVICE:
-    case ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE: *out = CopyKind::HostToDevice; return true;
-    case ACL_MEMCPY_DEVICE_TO_HOST: *out = CopyKind::DeviceToHost; return true;
+    case ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE:
+      *out = CopyKind::HostToDevice;
+      return true;
+    case ACL_MEMCPY_DEVICE_TO_HOST:
+      *out = CopyKind::DeviceToHost;
+      return true;
     case ACL_MEMCPY_DEVICE_TO_DEVICE:
     case ACL_MEMCPY_INNER_DEVICE_TO_DEVICE:
-    case ACL_MEMCPY_INTER_DEVICE_TO_DEVICE: *out = CopyKind::DeviceToDevice; return true;
-    case ACL_MEMCPY_DEFAULT: *out = CopyKind::Default; return true;
+    case ACL_MEMCPY_INTER_DEVICE_TO_DEVICE:
+      *out = CopyKind::DeviceToDevice;
+      return true;
+    case ACL_MEMCPY_DEFAULT:
+      *out = CopyKind::Default;
+      return true;
   }
   return false;
 }
 
 }  // namespace
 
-#define SN_COPY_KIND(name, kind)                           \
-  CopyKind name = CopyKind::Default;                       \
-  SN_REQUIRE(known_copy(kind, &name), kRtParamInvalid,     \
+#define SN_COPY_KIND(name, kind)                       \
+  CopyKind name = CopyKind::Default;                   \
+  SN_REQUIRE(known_copy(kind, &name), kRtParamInvalid, \
              "copy kind " + std::to_string(kind) + " is unknown")
 
 aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {

@@ -38,7 +38,7 @@ bool known(aclmdlRICaptureMode mode) {
   Graph* name = nullptr;       \
   SN_FIND(find_graph(handle, __func__, &name))
 
-#define SN_CAPTURE_MODE(mode)          \
+#define SN_CAPTURE_MODE(mode)              \
   SN_REQUIRE(known(mode), kRtParamInvalid, \
              "capture mode " + std::to_string(mode) + " is unknown; 0, 1 or 2")
 

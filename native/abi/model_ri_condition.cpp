@@ -51,9 +51,9 @@ aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t** ptr)
 
 aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags) {
   SN_REQUIRE(flags == 0, kRtParamInvalid, "flags " + std::to_string(flags) + "; must be 0");
-  SN_REQUIRE(params.type >= ACL_MODEL_RI_COND_TYPE_IF &&
-                 params.type <= ACL_MODEL_RI_COND_TYPE_SWITCH,
-             kRtParamInvalid, "type " + std::to_string(params.type) + " is unknown");
+  SN_REQUIRE(
+      params.type >= ACL_MODEL_RI_COND_TYPE_IF && params.type <= ACL_MODEL_RI_COND_TYPE_SWITCH,
+      kRtParamInvalid, "type " + std::to_string(params.type) + " is unknown");
   SN_REQUIRE(params.size <= 1024, kRtParamInvalid,
              "size " + std::to_string(params.size) + "; at most 1024 branches");
   SN_NOT_NULL(params.modelRIArray);

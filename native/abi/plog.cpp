@@ -101,9 +101,10 @@ bool PlogFolder::open_file() {
   written_ = 0;
   if (fd_ < 0) {
     unwritable_ = true;
-    std::fprintf(stderr, "softnpu: cannot write the log in %s (%s); going on without it. "
-                 "ASCEND_PROCESS_LOG_PATH names another folder.\n", folder.c_str(),
-                 std::strerror(errno));
+    std::fprintf(stderr,
+                 "softnpu: cannot write the log in %s (%s); going on without it. "
+                 "ASCEND_PROCESS_LOG_PATH names another folder.\n",
+                 folder.c_str(), std::strerror(errno));
     return false;
   }
   prune(folder);
@@ -253,7 +254,8 @@ void Plog::flush() {
 }
 
 bool Plog::channel_on_stderr(const char* channel) const {
-  return !channels_.empty() && channels_.find("," + std::string(channel) + ",") != std::string::npos;
+  return !channels_.empty() &&
+         channels_.find("," + std::string(channel) + ",") != std::string::npos;
 }
 
 void Plog::engine_sink(LogLevel level, const char* channel, const std::string& text) {

@@ -60,8 +60,8 @@ class Plog {
   int level_ = 3;
   bool run_log_ = false;
   bool to_stdout_ = false;
-  std::string channels_;            // ",stream,graph,"
-  std::mutex mutex_;                // guards all below
+  std::string channels_;  // ",stream,graph,"
+  std::mutex mutex_;      // guards all below
   PlogFolder debug_{"debug"};
   PlogFolder run_{"run"};
   bool flusher_running_ = false;

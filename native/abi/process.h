@@ -28,20 +28,19 @@ aclError check_not_forked(const char* function);
 
 }  // namespace softnpu::abi
 
-#define SN_FIND(call)             \
-  do {                            \
-    if (aclError number = (call)) \
-      return number;              \
+#define SN_FIND(call)                            \
+  do {                                           \
+    if (aclError number = (call)) return number; \
   } while (false)
 
-#define SN_DEVICE(name, index)            \
-  ::softnpu::Device* name = nullptr;      \
+#define SN_DEVICE(name, index)       \
+  ::softnpu::Device* name = nullptr; \
   SN_FIND(::softnpu::abi::find_device(index, __func__, &name))
 
-#define SN_CONTEXT(name)                  \
-  ::softnpu::Context* name = nullptr;     \
+#define SN_CONTEXT(name)              \
+  ::softnpu::Context* name = nullptr; \
   SN_FIND(::softnpu::abi::find_context(__func__, &name))
 
-#define SN_STREAM(name, handle)           \
-  ::softnpu::Stream* name = nullptr;      \
+#define SN_STREAM(name, handle)      \
+  ::softnpu::Stream* name = nullptr; \
   SN_FIND(::softnpu::abi::find_stream(handle, __func__, &name))

@@ -1,9 +1,8 @@
-// What torch_npu links of the profiler's interface. Profiling is off: registrations are accepted and
-// reports dropped, as the real library does while nothing is being profiled. Starting a profile
+// What torch_npu links of the profiler's interface. Profiling is off: registrations are accepted
+// and reports dropped, as the real library does while nothing is being profiled. Starting a profile
 // (aclprof*) refuses.
-#include "device.h"
-
 #include "acl_functions.h"
+#include "device.h"
 #include "errors.h"
 
 int32_t MsprofRegisterCallback(uint32_t, ProfCommandHandle) { return 0; }

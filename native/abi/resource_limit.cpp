@@ -15,8 +15,12 @@ aclError cores(aclrtDevResLimitType type, uint32_t* value, const char* function)
   }
   const softnpu::Soc& soc = softnpu::settings().soc;
   switch (type) {
-    case ACL_RT_DEV_RES_CUBE_CORE: *value = soc.aic_cores; return kSuccess;
-    case ACL_RT_DEV_RES_VECTOR_CORE: *value = soc.aiv_cores; return kSuccess;
+    case ACL_RT_DEV_RES_CUBE_CORE:
+      *value = soc.aic_cores;
+      return kSuccess;
+    case ACL_RT_DEV_RES_VECTOR_CORE:
+      *value = soc.aiv_cores;
+      return kSuccess;
   }
   return fail(kRtParamInvalid, function, __FILE__, __LINE__,
               "resource " + std::to_string(type) + " is unknown; 0 cube, 1 vector cores");

@@ -42,7 +42,7 @@ aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int6
          "numDims is " + std::to_string(numDims) + (dims == nullptr ? ", dims is null" : ""));
     return nullptr;
   }
-  return new aclTensorDesc{dataType, format, shape, ACL_FORMAT_UNDEFINED, {},
+  return new aclTensorDesc{dataType,           format, shape, ACL_FORMAT_UNDEFINED, {},
                            ACL_MEMTYPE_DEVICE, {}};
 }
 

@@ -98,3 +98,15 @@ def load() -> list[Function]:
             raise TableError(f"{function.name}: two rows")
         seen.add(function.name)
     return functions
+
+
+def load_errors() -> dict[str, int]:
+    """ACL's number for each of the engine's codes, from tables/acl_errors.yaml."""
+    import yaml
+
+    path = layout.tables_dir() / "acl_errors.yaml"
+    rows = yaml.safe_load(path.read_text(encoding="utf-8"))["errors"]
+    numbers = {str(row["code"]): int(row["number"]) for row in rows}
+    if len(numbers) != len(rows):
+        raise TableError("acl_errors.yaml: a code has two rows")
+    return numbers

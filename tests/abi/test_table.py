@@ -117,3 +117,13 @@ def test_refusal_values() -> None:
     assert by_name["aclprofCreateConfig"] == "nullptr"
     assert by_name["dcmi_init"] == "-8255"
     assert by_name["aclprofDestroyStepInfo"] == ""
+
+
+def test_every_code_of_the_engine_has_a_number() -> None:
+    checkout = layout.checkout_dir()
+    if checkout is None:
+        pytest.skip("needs the sources")
+    header = (checkout / "native" / "engine" / "error.h").read_text(encoding="utf-8")
+    body = header[header.index("enum class Code {") : header.index("};")]
+    codes = re.findall(r"^  (\w+),", body, re.MULTILINE)
+    assert set(codes) - {"Ok"} == set(acltable.load_errors())

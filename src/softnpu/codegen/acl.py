@@ -4,6 +4,7 @@
   which differs from the table does not compile;
 - acl_refusing.cpp: the definitions of the refusing functions;
 - acl_implemented.cpp: refers to every implemented function, so that a missing one does not link;
+- acl_numbers.cpp: ACL's number for each of the engine's codes;
 - acl_exports.map: the version script.
 """
 
@@ -103,6 +104,26 @@ def render_implemented(functions: list[Function]) -> str:
     )
 
 
+def render_numbers(numbers: dict[str, int]) -> str:
+    """The mapping; without a default, so that a code without a row does not compile."""
+    return "\n".join(
+        [
+            "// Generated from src/softnpu/tables/acl_errors.yaml.",
+            '#include "errors.h"',
+            "namespace softnpu::abi {",
+            "aclError number_of(Code code) {",
+            "  switch (code) {",
+            "    case Code::Ok: return 0;",
+            *(f"    case Code::{code}: return {number};" for code, number in numbers.items()),
+            "  }",
+            "  return kRtInternal;",
+            "}",
+            "}  // namespace softnpu::abi",
+            "",
+        ]
+    )
+
+
 def render_exports(functions: list[Function]) -> str:
     """The version script: the table, softnpu_*, and the engine's C++ interface."""
     names = sorted(f.name for f in functions)
@@ -139,6 +160,7 @@ def main() -> None:
     write_if_changed(out / "acl_functions.h", render_header(functions))
     write_if_changed(out / "acl_refusing.cpp", render_refusing(functions))
     write_if_changed(out / "acl_implemented.cpp", render_implemented(functions))
+    write_if_changed(out / "acl_numbers.cpp", render_numbers(acltable.load_errors()))
     write_if_changed(out / "acl_exports.map", render_exports(functions))
 
 
