@@ -1,9 +1,11 @@
 #include "op_task.h"
 
+#include <ATen/EmptyTensor.h>
 #include <c10/util/Exception.h>
 
 #include <sstream>
 
+#include "../engine/memory.h"
 #include "kernel_inputs.h"
 #include "sources.h"
 #include "tensors.h"
@@ -61,6 +63,32 @@ std::string OpTask::detail() const {
   }
   text << ")";
   return text.str();
+}
+
+Error OpTask::check_memory(const DeviceMemory& memory) const {
+  const auto check = [&](int param, const at::Tensor& tensor) {
+    if (!tensor.defined() || tensor.numel() == 0) {
+      return Error::ok();
+    }
+    const size_t bytes =
+        at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.itemsize());
+    return memory.check(tensor.const_data_ptr(), bytes,
+                        std::string(spec_.name) + ", '" + spec_.params[param].name + "'");
+  };
+  for (int i = 0; i < spec_.params_count; ++i) {
+    Error error;
+    if (values_[i].isTensor()) {
+      error = check(i, values_[i].toTensor());
+    } else if (values_[i].isTensorList()) {
+      for (const at::Tensor& tensor : values_[i].toTensorVector()) {
+        error = error.failed() ? error : check(i, tensor);
+      }
+    }
+    if (error.failed()) {
+      return error;
+    }
+  }
+  return Error::ok();
 }
 
 void OpTask::check_not_null(const Arg* args) const {

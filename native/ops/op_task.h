@@ -37,6 +37,7 @@ class OpTask final : public Task {
   TaskKind kind() const override { return TaskKind::Operator; }
   std::string name() const override { return spec_.name; }
   std::string detail() const override;
+  Error check_memory(const DeviceMemory& memory) const override;
   const OpSpec& spec() const { return spec_; }
 
  private:
