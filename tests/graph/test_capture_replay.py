@@ -114,11 +114,9 @@ def test_unjoined_fork_is_named_and_the_next_capture_works():
 def test_item_in_a_capture_is_refused_and_the_next_capture_works():
     x = torch.ones(4, device="npu")
     graph = torch.npu.NPUGraph()
-    # The context manager ends the capture, which reports the invalidation and its reason.
-    with pytest.raises(RuntimeError, match="507903") as raised, torch.npu.graph(graph):
+    with pytest.raises(RuntimeError, match="107027") as raised, torch.npu.graph(graph):
         (x + 1)[0].item()
     assert "Not allowed to synchronize" in str(raised.value)
-    assert "107027" in str(raised.value.__context__)
     graph, y = captured(lambda x: x + 1, x)
     graph.replay()
     assert y.tolist() == [2.0] * 4
