@@ -1,6 +1,7 @@
 #include "op_task.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 
 #include <sstream>
@@ -134,7 +135,7 @@ void OpTask::record(const Arg* args) {
   inputs_.reserve(spec_.sources_count);
   for (int i = 0; i < spec_.sources_count; ++i) {
     const Source& source = spec_.sources[i];
-    if (source.as == As::Item || source.as == As::Generator) {
+    if (is_late(source)) {
       late_.push_back({inputs_.size(), &source});
       inputs_.push_back(source.as == As::Generator ? c10::IValue(new_generator()) : c10::IValue());
     } else {
@@ -146,14 +147,39 @@ void OpTask::record(const Arg* args) {
   }
 }
 
-void OpTask::fill_late_values() {
-  for (const LateValue& late : late_) {
-    if (late.source->as == As::Item) {
-      stack_[late.position] = values_[late.source->param].toTensor().item();
-    } else {
-      seed_generator(stack_[late.position], *late.source, values_);
+bool OpTask::is_late(const Source& source) const {
+  switch (source.as) {
+    case As::Item: case As::Generator: return true;
+    // Some CPU kernels write an output as if it were dense, whatever its strides.
+    case As::Out: case As::Contiguous: {
+      const c10::IValue& value = values_[source.param];
+      return value.isTensor() && !value.toTensor().is_contiguous();
     }
+    default: return false;
   }
+}
+
+c10::IValue OpTask::late_value(const LateValue& late) {
+  const int param = late.source->param;
+  switch (late.source->as) {
+    case As::Item: return values_[param].toTensor().item();
+    case As::Contiguous: return values_[param].toTensor().contiguous();
+    case As::Out: {
+      const at::Tensor& output = values_[param].toTensor();
+      dense_outputs_.emplace_back(param, at::empty(output.sizes(), output.options()));
+      return dense_outputs_.back().second;
+    }
+    default:
+      seed_generator(inputs_[late.position], *late.source, values_);
+      return inputs_[late.position];
+  }
+}
+
+void OpTask::store_strided_outputs() {
+  for (const auto& [param, dense] : dense_outputs_) {
+    values_[param].toTensor().copy_(dense);
+  }
+  dense_outputs_.clear();
 }
 
 void OpTask::copy_result(int param, const at::Tensor& result) {
@@ -168,6 +194,9 @@ void OpTask::copy_result(int param, const at::Tensor& result) {
     return;  // the caller did not ask for this output
   }
   const at::Tensor& output = values_[param].toTensor();
+  if (output.numel() == 0 && result.numel() == 0) {
+    return;
+  }
   TORCH_CHECK(output.sizes() == result.sizes(), "output '", spec_.params[param].name,
               "' has shape ", shape_text(output.sizes()), ", the operator computes ",
               shape_text(result.sizes()));
@@ -207,12 +236,14 @@ void OpTask::check_outputs() const {
 
 void OpTask::call_aten() {
   stack_.assign(inputs_.begin(), inputs_.end());
-  if (!late_.empty()) {
-    fill_late_values();
+  dense_outputs_.clear();
+  for (const LateValue& late : late_) {
+    stack_[late.position] = late_value(late);
   }
   // All of it is plain CPU memory, so the key set need not be computed from the arguments.
   resolve(spec_).redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
   copy_results();
+  store_strided_outputs();
   check_outputs();
   stack_.clear();
 }

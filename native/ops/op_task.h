@@ -19,7 +19,7 @@ struct OutputShape {
   std::vector<int64_t> sizes;
 };
 
-// What only the run can know: a value in device memory.
+// What is made anew at each run: a value in device memory, a dense copy, dense memory for an output.
 struct LateValue {
   size_t position;             // in the stack
   const Source* source;
@@ -44,10 +44,11 @@ class OpTask final : public Task {
   void check_not_null(const Arg* args) const;
   void keep_output(int param, const at::Tensor& tensor);
   c10::IValue value_of(int param, const Arg& arg);
-  c10::IValue schema_argument(const Source& source, const Arg* args);
   void call_aten();
   void call_kernel();
-  void fill_late_values();
+  bool is_late(const Source& source) const;
+  c10::IValue late_value(const LateValue& late);
+  void store_strided_outputs();
   void copy_results();
   void copy_result(int param, const at::Tensor& result);
   void check_outputs() const;
@@ -58,6 +59,7 @@ class OpTask final : public Task {
   torch::jit::Stack stack_;                // those of the running call, then its results
   std::vector<OutputShape> outputs_;
   std::vector<LateValue> late_;
+  std::vector<std::pair<int, at::Tensor>> dense_outputs_;  // of the running call, by parameter
   std::vector<const aclTensor*> dynamic_;  // retained, by parameter; nullptr elsewhere
 };
 

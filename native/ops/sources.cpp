@@ -163,7 +163,7 @@ c10::IValue source_value(const Source& source, const OpSpec& spec,
     case As::DTypeOf: return static_cast<int64_t>(value.toTensor().scalar_type());
     case As::Pick: return pick(source, spec, value.toInt());
     case As::First: return c10::List<at::Tensor>({value.toTensor()});
-    case As::OptDType: case As::Value: return value;
+    case As::OptDType: case As::Value: case As::Out: case As::Contiguous: return value;
     default:
       throw BadParam{kInnerError, std::string(spec.name) + ": the generated table is inconsistent"};
   }

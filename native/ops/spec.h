@@ -44,6 +44,8 @@ inline Arg arg(float value) { return {.real = value}; }
 // How one argument of the ATen schema comes about.
 enum class As : uint8_t {
   Value,          // the parameter, in the representation of its kind
+  Out,            // an output tensor; given contiguous memory, copied if the real one is strided
+  Contiguous,     // a tensor for an operator that takes dense row-major memory only
   Undefined,      // a parameter of kind OptTensor where the schema wants a Tensor
   WrappedNumber,  // a scalar where the schema wants a Tensor
   OptTensorList,  // a tensor list where the schema wants Tensor?[]

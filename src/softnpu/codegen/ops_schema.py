@@ -126,7 +126,7 @@ class _Reader:
         indices = tuple(self.param(arg) for arg in args)
         if name == "generator":
             return Source("Generator", indices[0], indices)
-        simple = {"item": "Item", "dtype": "DTypeOf", "list": "First"}
+        simple = {"item": "Item", "dtype": "DTypeOf", "list": "First", "contiguous": "Contiguous"}
         if name not in simple or len(indices) != 1:
             raise TableError(f"{self.where}: unknown form '{name}'")
         return Source(simple[name], indices[0])
@@ -191,6 +191,8 @@ def check(row: OpRow) -> AtenCall:
     for argument in schema.arguments:
         if argument.name in given:
             source = reader.source(given[argument.name], str(argument.type))
+            if argument.is_out and source.how == "Value" and str(argument.type) == "Tensor":
+                source = Source("Out", source.param)
             alias = argument.alias_info
             if alias is not None and alias.is_write and source.param >= 0:
                 written.add(source.param)
