@@ -205,6 +205,8 @@ class AtenReference:
             return ast.literal_eval(node.args[1 + first])
         if form == "item":
             return first.item()
+        if form == "contiguous":
+            return None if first is None else first.contiguous()
         if form == "dtype":
             return values.get(":dtype") if first is None else first.dtype
         raise NotImplementedError(form)

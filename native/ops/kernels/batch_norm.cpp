@@ -6,12 +6,12 @@
 namespace softnpu::ops::kernels {
 
 namespace {
-std::optional<at::Tensor> optional(const at::Tensor& tensor) {
+std::optional<at::Tensor> given(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
 // Outside training there are no batch statistics; torch_npu's outputs then have nothing to receive.
-void store(const at::Tensor& out, const at::Tensor& result) {
+void store_statistics(const at::Tensor& out, const at::Tensor& result) {
   if (result.numel() == out.numel()) {
     out.copy_(result);
   } else {
@@ -25,11 +25,11 @@ void batch_norm(const at::Tensor& input, const at::Tensor& weight, const at::Ten
                 double momentum, double eps, const at::Tensor& out, const at::Tensor& mean,
                 const at::Tensor& invstd) {
   const auto [y, m, i] =
-      at::native_batch_norm(input, optional(weight), optional(bias), optional(running_mean),
-                            optional(running_var), training, momentum, eps);
+      at::native_batch_norm(input, given(weight), given(bias), given(running_mean),
+                            given(running_var), training, momentum, eps);
   out.copy_(y);
-  store(mean, m);
-  store(invstd, i);
+  store_statistics(mean, m);
+  store_statistics(invstd, i);
 }
 
 }  // namespace softnpu::ops::kernels

@@ -10,7 +10,7 @@ void group_norm_silu(const at::Tensor& input, const at::Tensor& weight, const at
                      int64_t group, double eps, const at::Tensor& out, const at::Tensor& mean,
                      const at::Tensor& rstd) {
   const auto optional = [](const at::Tensor& tensor) {
-    return tensor.defined() ? std::optional(tensor) : std::nullopt;
+    return tensor.defined() ? std::optional(tensor.contiguous()) : std::nullopt;
   };
   const int64_t batch = input.size(0);
   const int64_t channels = input.size(1);

@@ -11,7 +11,7 @@ void one_hot(const at::Tensor& self, int64_t depth, const at::Tensor& on_value,
   std::vector<int64_t> shape(self.dim() + 1, 1);
   shape[place] = depth;
   const at::Tensor classes = at::arange(depth, self.options()).reshape(shape);
-  const at::Tensor hit = self.unsqueeze(place) == classes;
+  const at::Tensor hit = self.unsqueeze(place).eq(classes);
   out.copy_(at::where(hit, on_value.reshape({}), off_value.reshape({})));
 }
 

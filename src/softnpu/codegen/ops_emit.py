@@ -124,7 +124,7 @@ def kernel_header(rows: list[OpRow]) -> str:
             seen.add((kernel, types_only))
             body += f"void {kernel}({declared});\n"
     return (
-        HEADER + '#pragma once\n\n#include <ATen/TensorOperators.h>\n\n#include "kernel_inputs.h"\n\nnamespace softnpu::ops::kernels {\n'
+        HEADER + '#pragma once\n\n#include "arithmetic.h"\n#include "kernel_inputs.h"\n\nnamespace softnpu::ops::kernels {\n'
         f"{body}}}\n"
     )
 
