@@ -10,7 +10,6 @@ namespace softnpu::ops {
 inline at::Tensor operator+(const at::Tensor& a, const at::Tensor& b) { return a.add(b); }
 inline at::Tensor operator+(const at::Tensor& a, const at::Scalar& b) { return a.add(b); }
 inline at::Tensor operator+(const at::Scalar& a, const at::Tensor& b) { return b.add(a); }
-inline at::Tensor operator-(const at::Tensor& a) { return a.neg(); }
 inline at::Tensor operator-(const at::Tensor& a, const at::Tensor& b) { return a.sub(b); }
 inline at::Tensor operator-(const at::Tensor& a, const at::Scalar& b) { return a.sub(b); }
 inline at::Tensor operator-(const at::Scalar& a, const at::Tensor& b) { return b.neg().add(a); }
