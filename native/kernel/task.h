@@ -19,6 +19,7 @@ struct Task {
   int vid;
   const char* const* places;  // "file.py:12:5" by number
   bool failed = false;
+  float deq_scale = 1.0f;  // of conversions from int32 to float16
 
   // Reports a fault at place number `where`; the kernel returns at its next check.
   __attribute__((cold, noinline, format(printf, 5, 6))) bool fail(int kind, uint64_t address,

@@ -160,6 +160,10 @@ inline void cast(To* d, const From* a, int64_t n) {
   }
 }
 
+inline void cast_scaled(half* d, const int32_t* a, int64_t n, float scale) {
+  SN_IVDEP for (int64_t i = 0; i < n; ++i) d[i] = to_half(static_cast<float>(a[i]) * scale);
+}
+
 // One bit per element, the first in the lowest bit of the first byte.
 template <class T, class F>
 inline void compare(uint8_t* mask, const T* a, const T* b, int64_t step, int64_t n, F f) {

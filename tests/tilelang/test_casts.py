@@ -125,3 +125,20 @@ def test_copy_casts_like_the_device():
     assert rounded.tolist() == [round(x) for x in a.tolist()]
     assert narrow.tolist() == i.clamp(-32768, 32767).tolist()
     assert wide.tolist() == [float(x) for x in narrow.tolist()]
+
+
+def test_integers_to_half_are_scaled():
+    @T.prim_func
+    def scaled(a: T.Tensor((32,), "int32"), out: T.Tensor((2, 32), "float16")):
+        with T.Kernel(1, is_npu=True) as (_, vid):
+            a_ub, h_ub = T.alloc_ub((32,), "int32"), T.alloc_ub((32,), "float16")
+            T.copy(a, a_ub)
+            T.copy(a_ub, h_ub)
+            T.copy(h_ub, out[0, :])
+            T.set_deq_scale(0.5)
+            T.tile.cast(h_ub, a_ub, "CAST_NONE", 32)
+            T.copy(h_ub, out[1, :])
+
+    a = torch.arange(32, dtype=torch.int32) * 1001
+    out = host_kernel(scaled, out_idx=[1])(a)
+    assert torch.equal(out[0], a.half()) and torch.equal(out[1], (a * 0.5).half())

@@ -136,6 +136,8 @@ def test_calls_are_checked():
     kernel = host_kernel(doubles, out_idx=[1])
     good = torch.randn(4, 16)
     assert torch.equal(kernel(good, 3), good * 3)
+    with pytest.warns(UserWarning, match=r"\(x, by\), got 4: the last 2 are ignored"):
+        assert torch.equal(kernel(good, 2, good, None), good * 2)
     for args, message in [
         ((good,), r"takes 2 arguments \(x, by\), got 1"),
         (

@@ -256,7 +256,7 @@ def test_atomic_add(dtype):
         ("T.tile.mul(g[:, 0:8], g[:, 0:8], 2.0)", "not one contiguous run"),
         ("T.tile.bitwise_and(a, a, a)", "needs signed integer or unsigned integer elements"),
         ("T.tile.div(m, m, 2)", "needs float elements"),
-        ("T.tile.fill(m, 0.5)", "type mismatch"),
+        ("T.tile.fill(m, 0.5)", "0.5 is not a value of uint8"),
         ("T.tile.atomic_add(a, a)", "is not in global memory"),
         ("T.tile.sort(a, a, 4)", "T.tile.sort is not supported: sorting"),
         ("T.tile.nothing(a)", "T.tile.nothing is not part of"),

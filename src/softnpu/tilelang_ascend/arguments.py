@@ -7,6 +7,7 @@ of a double), then 8 bytes per symbolic dimension.
 from __future__ import annotations
 
 import struct
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -53,10 +54,7 @@ class Signature:
         Raises LaunchError, naming the parameter, for anything that does not fit.
         """
         if len(args) != len(self.inputs):
-            names = ", ".join(self._name(index) for index, _ in self.inputs)
-            raise LaunchError(
-                f"kernel {self.name} takes {len(self.inputs)} arguments ({names}), got {len(args)}"
-            )
+            args = self._right_number(args)
         words: list[Any] = [0] * len(self.params)
         values: dict[Var, int] = {}
         device = None
@@ -79,9 +77,19 @@ class Signature:
             words[index] = arg.data_ptr()
         return words, values, device
 
-    def _name(self, index: int) -> str:
-        param = self.params[index]
-        return param.name
+    def _right_number(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Upstream ignores arguments that are too many; scripts pass outputs that way."""
+        wanted = len(self.inputs)
+        names = ", ".join(param.name for _, param in self.inputs)
+        text = f"kernel {self.name} takes {wanted} arguments ({names}), got {len(args)}"
+        if len(args) < wanted:
+            raise LaunchError(text)
+        warnings.warn(
+            f"{text}: the last {len(args) - wanted} are ignored, as by upstream; outputs are made "
+            "by the call and returned",
+            stacklevel=5,
+        )
+        return args[:wanted]
 
     def _check_tensor(
         self, index: int, param: TensorParam, arg: Any, values: dict[Var, int]

@@ -95,7 +95,7 @@ _CROSS = "synchronisation between cores is not emulated yet"
 UNSUPPORTED = {
     **dict.fromkeys(
         ["alloc_L1", "alloc_L0A", "alloc_L0B", "alloc_L0C", "alloc_fragment", "gemm_v0", "gemm",
-         "mma", "set_deq_scale", "use_swizzle", "c2d_im2col"], _CUBE),
+         "mma", "use_swizzle", "c2d_im2col"], _CUBE),
     **dict.fromkeys(["set_cross_flag", "wait_cross_flag", "sync_all"], _CROSS),
     **dict.fromkeys(
         ["shmem_put_nbi", "shmem_get_nbi", "shmem_ub_put_nbi", "shmem_ub_get_nbi"],

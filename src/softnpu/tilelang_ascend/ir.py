@@ -233,6 +233,13 @@ class TileOp(Stmt):
 
 
 @dataclass
+class SetDeqScale(Stmt):
+    """The factor of conversions from int32 to float16."""
+
+    value: Expr
+
+
+@dataclass
 class Printf(Stmt):
     text: str
     args: tuple[Expr | str, ...]

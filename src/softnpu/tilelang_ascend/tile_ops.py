@@ -7,10 +7,10 @@ from typing import Any
 from . import builder
 from .affine import constant, product, same
 from .arith import as_expr, binary, cast, const
-from .dtypes import I32, DType
+from .dtypes import F32, I32, DType
 from .errors import KernelError
 from .intrinsics import COMPARE, GATHER_PATTERNS, ROUNDING, SELECT_MODES, Intrinsic
-from .ir import Dim, Expr, Operand, Region, TileOp
+from .ir import Const, Dim, Expr, Operand, Region, SetDeqScale, TileOp
 from .regions import as_load, describe, flat_region, shape_text
 from .regions import count as size_of
 
@@ -92,8 +92,10 @@ def scalar_operand(what: str, value: Any, dtype: DType) -> Expr:
                 load.loc,
             )
     expr = as_expr(value)
-    mixed = load is not None and expr.dtype is not dtype
-    if mixed or (expr.dtype.is_float and not dtype.is_float):
+    narrowing = expr.dtype.is_float and not dtype.is_float
+    if isinstance(expr, Const) and narrowing:
+        return const(expr.value, dtype)  # refuses all but whole numbers
+    if narrowing or load is not None and expr.dtype is not dtype:
         raise KernelError(f"{what}: type mismatch: a {expr.dtype} scalar with {dtype} elements")
     return cast(expr, dtype)
 
@@ -153,6 +155,14 @@ def cast_tile(dst: Any, src: Any, mode: str, count: Any) -> None:
     target, source = flat_region(dst, f"dst of {name}"), flat_region(src, f"src of {name}")
     limit = element_count(name, count, [target, source])
     emit("cast", target, source, count=limit, mode=mode)
+
+
+def set_deq_scale(scale: Any) -> None:
+    """Sets the factor of every later conversion from int32 to float16; it is 1 at first."""
+    value = as_expr(scale)
+    if not (value.dtype.is_float or value.dtype.is_int):
+        raise KernelError("T.set_deq_scale takes a number")
+    builder.current().emit(SetDeqScale(builder.place(), cast(value, F32)))
 
 
 def compare(dst: Any, src0: Any, src1: Any, mode: str) -> None:

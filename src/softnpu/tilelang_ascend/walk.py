@@ -19,6 +19,7 @@ from .ir import (
     Load,
     Printf,
     Region,
+    SetDeqScale,
     Stmt,
     Store,
     TileOp,
@@ -29,7 +30,7 @@ from .ir import (
 
 def expressions(stmt: Stmt) -> Iterator[Expr]:
     """The expressions that `stmt` itself evaluates (not those of nested statements)."""
-    if isinstance(stmt, (Let, AssignVar)):
+    if isinstance(stmt, (Let, AssignVar, SetDeqScale)):
         yield stmt.value
     elif isinstance(stmt, DeclareVar):
         yield stmt.init

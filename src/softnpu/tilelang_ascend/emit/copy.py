@@ -93,5 +93,7 @@ def _run(copy: Copy, to: str, origin: str, n: str) -> str:
     source, target = copy.src.buffer.dtype, copy.dst.buffer.dtype
     if source is target:
         return f"memmove({to}, {origin}, static_cast<size_t>({n}) * {target.bytes});"
+    if (source.name, target.name) == ("int32", "float16"):
+        return f"sn::cast_scaled({to}, {origin}, {n}, task.deq_scale);"
     mode = "none" if (source.name, target.name) in _EXACT else "rint"
     return f"sn::cast<sn::Round::{mode}, {target.cpp}, {source.cpp}>({to}, {origin}, {n});"

@@ -16,6 +16,7 @@ from ..ir import (
     Let,
     Load,
     Printf,
+    SetDeqScale,
     Stmt,
     Store,
     TileOp,
@@ -117,6 +118,10 @@ class BodyEmitter(Writer):
 
     def emit_TileOp(self, stmt: TileOp) -> None:
         emit_tile(self, stmt)
+
+    def emit_SetDeqScale(self, stmt: SetDeqScale) -> None:
+        self.line(f"task.deq_scale = {self.value(stmt.value)};")
+        self.settle()
 
     def emit_Printf(self, stmt: Printf) -> None:
         text, kinds = conversions(stmt.text, stmt.args)

@@ -90,6 +90,9 @@ def _cast(out: Writer, op: TileOp) -> None:
     out.declare("d", op.dst)
     _sources(out, op)
     n = out.count(op.attrs["count"], [op.dst, src], op.loc)
+    if (src.buffer.dtype.name, op.dst.buffer.dtype.name) == ("int32", "float16"):
+        out.line(f"sn::cast_scaled(d, a0, {n}, task.deq_scale);")
+        return
     mode = ROUNDING[op.attrs["mode"]]
     types = f"{op.dst.buffer.dtype.cpp}, {src.buffer.dtype.cpp}"
     out.line(f"sn::cast<{mode}, {types}>(d, a0, {n});")
