@@ -58,7 +58,7 @@ class BlockPool {
   }
 
   std::mutex share_mutex_;
-  std::mutex mutex_;                                      // guards the below but next_
+  std::mutex mutex_;  // guards the below but next_
   std::condition_variable start_;
   std::condition_variable idle_;
   const std::function<void(uint32_t)>* run_ = nullptr;

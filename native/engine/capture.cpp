@@ -40,60 +40,80 @@ uint32_t Graph::next_id() {
   return next.fetch_add(1) + 1;
 }
 
-Error Graph::check_begin(Stream& stream) {
-  if (stream.context().broken()) return stream.context().first_error();
-  if (stream.is_default()) {
-    return {Code::CaptureImplicit, "The default stream can't be captured. Capture on another stream."};
-  }
-  if (Graph* other = stream.capturing()) {
-    return {Code::StreamCaptured, stream.describe() + " captures " + other->describe() +
-                                      " already. End that capture first."};
-  }
-  return Error::ok();
+Error Graph::begin(Stream& stream, CaptureMode mode) {
+  return start(stream, std::make_shared<Graph>(stream.context(), next_id()), mode);
 }
 
 Error Graph::start(Stream& stream, const std::shared_ptr<Graph>& graph, CaptureMode mode) {
-  if (Error error = check_begin(stream); error.failed()) return error;
+  Context& context = stream.context();
+  if (context.broken()) return context.first_error();
+  if (stream.is_default()) {
+    return {Code::CaptureImplicit,
+            "The default stream can't be captured. Capture on another stream."};
+  }
   {
-    std::lock_guard lock(graph->mutex_);
+    std::scoped_lock lock(context.mutex_, graph->mutex_);
+    if (const Graph* other = stream.capturing()) {
+      return {Code::StreamCaptured, stream.describe() + " captures " + other->describe() +
+                                        " already. End that capture first."};
+    }
     graph->capture_ = std::make_unique<Capture>();
     graph->capture_->origin = &stream;
     graph->capture_->mode = mode;
     graph->capture_->thread = std::this_thread::get_id();
     graph->status_.store(CaptureStatus::Active);
     graph->join_lane(stream);
+    if (!graph->is_body_) context.graphs_.push_back(graph);
+    ++context.captures_under_way_;
   }
-  ++stream.context().captures_under_way_;
-  log_line(LogLevel::Info, "graph", "capture model begin, model_id=" + std::to_string(graph->id()) +
-                                        ", stream_id=" + std::to_string(stream.id()));
+  log_line(LogLevel::Info, "graph",
+           "capture model begin, model_id=" + std::to_string(graph->id()) +
+               ", stream_id=" + std::to_string(stream.id()));
   return Error::ok();
-}
-
-Error Graph::begin(Stream& stream, CaptureMode mode) {
-  Context& context = stream.context();
-  if (Error error = check_begin(stream); error.failed()) return error;
-  auto graph = std::make_shared<Graph>(context, next_id());
-  {
-    std::lock_guard lock(context.mutex_);
-    context.graphs_.push_back(graph);
-  }
-  return start(stream, graph, mode);
 }
 
 void Graph::join_lane(Stream& stream) {
   stream.lane_ = static_cast<int>(lanes_.size());
   lanes_.push_back(&stream);
   lane_ids_.push_back(stream.id());
-  stream.capture_.store(this, std::memory_order_release);
+  mark_lane(stream);
+}
+
+void Graph::mark_lane(Stream& stream) {
+  const uintptr_t mark = status() == CaptureStatus::Invalidated ? Stream::kInvalidated : 0;
+  stream.capture_.store(reinterpret_cast<uintptr_t>(this) | mark, std::memory_order_release);
 }
 
 Error Graph::invalidate(const Error& reason) {
-  if (status() == CaptureStatus::Active) {
-    capture_->reason = reason;
-    status_.store(CaptureStatus::Invalidated, std::memory_order_release);
-    log_line(LogLevel::Error, "graph", "capture of " + describe() + " invalidated: " + reason.message());
+  if (status() != CaptureStatus::Active) return reason;
+  capture_->reason = reason;
+  status_.store(CaptureStatus::Invalidated, std::memory_order_release);
+  for (Stream* lane : lanes_) {
+    if (lane) mark_lane(*lane);
   }
+  log_line(LogLevel::Error, "graph",
+           "capture of " + describe() + " invalidated: " + reason.message());
   return reason;
+}
+
+// Fails unless this graph captures `stream` and nothing has spoilt it.
+Error Graph::check_open(const Stream& stream, const std::string& what) {
+  if (!capture_ || stream.capturing() != this) {
+    return {Code::NotCaptured, what + " on " + stream.describe() + ": the capture of " +
+                                   describe() + " ended while it was submitted."};
+  }
+  if (status() != CaptureStatus::Invalidated) return Error::ok();
+  return {Code::CaptureInvalidated, what + " on " + stream.describe() + ": the capture of " +
+                                        describe() +
+                                        " was invalidated before: " + capture_->reason.message()};
+}
+
+Error Graph::check_group(const Stream& stream, const std::string& what) {
+  const Stream* owner = capture_->group_stream;
+  if (!owner || owner == &stream) return Error::ok();
+  return invalidate({Code::TaskGroupInterrupted, what + " was submitted to " + stream.describe() +
+                                                     " while a task group is open on " +
+                                                     owner->describe() + "."});
 }
 
 int Graph::add_node(Stream& stream, TaskPtr task, int depends) {
@@ -103,15 +123,11 @@ int Graph::add_node(Stream& stream, TaskPtr task, int depends) {
 
 Error Graph::record(Stream& stream, TaskPtr task) {
   std::lock_guard lock(mutex_);
-  if (status() == CaptureStatus::Invalidated) {
-    return {Code::CaptureInvalidated, task->name() + " on " + stream.describe() + ": the capture of " +
-                                          describe() + " was invalidated before: " +
-                                          capture_->reason.message()};
-  }
-  if (capture_->group_stream && capture_->group_stream != &stream) {
-    return invalidate({Code::TaskGroupInterrupted,
-                       task->name() + " was submitted to " + stream.describe() +
-                           " while a task group is open on " + capture_->group_stream->describe() + "."});
+  // The name is made for a message alone: recording is on the path of every captured call.
+  if (!capture_ || capture_->group_stream || status() != CaptureStatus::Active ||
+      stream.capturing() != this) {
+    if (Error error = check_open(stream, task->name()); error.failed()) return error;
+    if (Error error = check_group(stream, task->name()); error.failed()) return error;
   }
   add_node(stream, std::move(task), -1);
   return Error::ok();
@@ -119,34 +135,29 @@ Error Graph::record(Stream& stream, TaskPtr task) {
 
 Error Graph::record_event(Stream& stream, Event& event) {
   auto mark = std::make_unique<EventMark>(TaskKind::EventRecord, event.id());
-  if (Error error = record(stream, std::move(mark)); error.failed()) return error;
   std::lock_guard lock(mutex_);
-  event.set_captured(id_, static_cast<int>(nodes_.size()) - 1);
+  if (Error error = check_open(stream, mark->name()); error.failed()) return error;
+  if (Error error = check_group(stream, mark->name()); error.failed()) return error;
+  event.set_captured(id_, add_node(stream, std::move(mark), -1));
   return Error::ok();
 }
 
+// The graph with this id, if it is still being captured.
+std::shared_ptr<Graph> Graph::open_capture(Context& context, uint32_t id) {
+  if (!id) return nullptr;
+  std::lock_guard lock(context.mutex_);
+  for (const auto& graph : context.graphs_) {
+    if (graph->id() == id) return graph->status() == CaptureStatus::None ? nullptr : graph;
+  }
+  return nullptr;
+}
+
 Error Graph::wait_event(Stream& stream, Event& event, bool* recorded) {
-  Graph* own = stream.capturing();
-  std::shared_ptr<Graph> other;
-  {
-    std::lock_guard lock(stream.context().mutex_);
-    for (const auto& graph : stream.context().graphs_) {
-      if (graph->id() == event.capture_id() && graph->capture_) other = graph;
-    }
-  }
+  const std::shared_ptr<Graph> own = of(stream);
+  const std::shared_ptr<Graph> other = open_capture(event.context(), event.capture_id());
   if (!own && !other) return Error::ok();
-  if (!other) {  // recorded outside any capture that is still open, or never
-    if (!event.capture_id() && event.never_recorded()) {
-      *recorded = true;
-      return Error::ok();
-    }
-    std::lock_guard lock(own->mutex_);
-    return own->invalidate({Code::CaptureDependency,
-                            stream.describe() + " waits for " + event.describe() + in_capture(*own) +
-                                ", but that event was not recorded in this capture. Record it there, or "
-                                "use an external event."});
-  }
-  if (own && own != other.get()) {
+  if (!other) return own->wait_outside(stream, event, recorded);
+  if (own && own != other) {
     const Error conflict{Code::CaptureConflict, stream.describe() + " captures " + own->describe() +
                                                     " and waits for " + event.describe() + " of " +
                                                     other->describe() +
@@ -155,32 +166,72 @@ Error Graph::wait_event(Stream& stream, Event& event, bool* recorded) {
     (void)other->invalidate(conflict);
     return own->invalidate(conflict);
   }
-  std::lock_guard lock(other->mutex_);
-  if (stream.is_default()) {
-    return other->invalidate({Code::CaptureImplicit,
-                              "The default stream waits for " + event.describe() +
-                                  " of a capture; it can't join one. Use another stream."});
-  }
-  if (other->status() == CaptureStatus::Invalidated) {
-    return {Code::CaptureInvalidated, "The capture of " + other->describe() + " was invalidated before: " +
-                                          other->capture_->reason.message()};
-  }
-  if (!own) other->join_lane(stream);
-  other->add_node(stream, std::make_unique<EventMark>(TaskKind::EventWait, event.id()),
-                  event.capture_node());
   *recorded = true;
+  std::lock_guard lock(other->mutex_);
+  return other->join(stream, event);
+}
+
+// A wait on an event that was recorded outside any capture that is still open, or never.
+Error Graph::wait_outside(Stream& stream, Event& event, bool* recorded) {
+  if (!event.capture_id() && event.never_recorded()) {
+    *recorded = true;
+    return Error::ok();
+  }
+  std::lock_guard lock(mutex_);
+  return invalidate(
+      {Code::CaptureDependency,
+       stream.describe() + " waits for " + event.describe() + in_capture(*this) +
+           ", but that event was not recorded in this capture. Record it there, or use "
+           "an external event."});
+}
+
+// A wait on an event of this capture, by a stream that takes part in it from now on if not before.
+Error Graph::join(Stream& stream, Event& event) {
+  auto mark = std::make_unique<EventMark>(TaskKind::EventWait, event.id());
+  if (stream.is_default()) {
+    return invalidate(
+        {Code::CaptureImplicit, "The default stream waits for " + event.describe() +
+                                    " of a capture; it can't join one. Use another stream."});
+  }
+  if (&stream.context() != &context_) {
+    return invalidate(
+        {Code::WrongContext, stream.describe() + " waits for " + event.describe() +
+                                 " of a capture in another context; it can't join it."});
+  }
+  const bool joins = !stream.capturing();
+  if (joins && status() == CaptureStatus::Active) join_lane(stream);
+  if (Error error = check_open(stream, mark->name()); error.failed()) return error;
+  if (Error error = check_group(stream, mark->name()); error.failed()) return error;
+  add_node(stream, std::move(mark), event.capture_node());
   return Error::ok();
 }
 
 void Graph::abandon(Stream& stream) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!capture_) return;
+    (void)invalidate(
+        {Code::CaptureInvalidated, stream.describe() + " was destroyed" + in_capture(*this) + "."});
+    if (capture_->origin != &stream) {
+      std::replace(lanes_.begin(), lanes_.end(), &stream, static_cast<Stream*>(nullptr));
+      stream.capture_.store(0);
+      return;
+    }
+  }
+  cancel();  // nobody can end it any more
+  forget();
+}
+
+void Graph::cancel() {
   std::lock_guard lock(mutex_);
-  (void)invalidate({Code::CaptureInvalidated, stream.describe() + " was destroyed" + in_capture(*this) + "."});
-  std::replace(lanes_.begin(), lanes_.end(), &stream, static_cast<Stream*>(nullptr));
-  stream.capture_.store(nullptr);
+  if (!capture_) return;
+  release_lanes();
+  --context_.captures_under_way_;
 }
 
 Error Graph::refuse_wait(Stream& stream, const char* call) {
-  // Refused and not recorded; the capture stays valid, as torch_npu's tests of a refused .item() show.
+  // Refused and not recorded; the capture stays valid, as torch_npu's tests of a refused .item()
+  // show.
   return {Code::StreamCaptured,
           "Not allowed to " + std::string(call) + " " + stream.describe() + in_capture(*this) +
               ": nothing runs during a capture. Typical causes are .item(), print, .cpu() or a "
@@ -207,25 +258,26 @@ Error Graph::check_unsafe_call(Context& context, const char* call) {
     const CaptureMode mode = graph->capture_->mode;
     const bool own = graph->capture_->thread == std::this_thread::get_id();
     const bool relaxed = t_mode == CaptureMode::Relaxed || mode == CaptureMode::Relaxed;
-    const bool other_thread = !own && (mode == CaptureMode::ThreadLocal || t_mode == CaptureMode::ThreadLocal);
+    const bool other_thread =
+        !own && (mode == CaptureMode::ThreadLocal || t_mode == CaptureMode::ThreadLocal);
     if (relaxed || other_thread) continue;
-    return {Code::CaptureMode,
-            std::string(call) + " is refused while " + graph->describe() + " is captured in " +
-                (mode == CaptureMode::Global ? "global" : "thread-local") +
-                " mode: the current capture mode does not support this operation. Use an asynchronous "
-                "call, another capture_error_mode, or do it before the capture."};
+    return {
+        Code::CaptureMode,
+        std::string(call) + " is refused while " + graph->describe() + " is captured in " +
+            (mode == CaptureMode::Global ? "global" : "thread-local") +
+            " mode: the current capture mode does not support this operation. Use an asynchronous "
+            "call, another capture_error_mode, or do it before the capture."};
   }
   return Error::ok();
 }
 
 Error Graph::check_pageable(Stream& stream, const char* call) {
-  Graph* graph = stream.capturing();
-  if (!graph) {
-    return stream.context().any_capture() ? check_unsafe_call(stream.context(), call) : Error::ok();
-  }
-  return {Code::CapturePageable, std::string(call) + " on " + stream.describe() + in_capture(*graph) +
-                                     ": the host memory is not pinned, and its content would be read at "
-                                     "replay. Use pinned memory (pin_memory=True)."};
+  const auto graph = of(stream);
+  if (!graph) return check_unsafe_call(stream.context(), call);
+  return {Code::CapturePageable,
+          std::string(call) + " on " + stream.describe() + in_capture(*graph) +
+              ": the host memory is not pinned, and it would be used at every replay. Use pinned "
+              "memory (pin_memory=True)."};
 }
 
 Error Graph::check_joined() const {
@@ -235,10 +287,10 @@ Error Graph::check_joined() const {
     if (node.depends >= 0) awaited[static_cast<size_t>(node.depends)] = true;
   }
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    // A record that nobody waits for does no work. torch_npu's pinned-memory allocator may add one to
-    // a forked stream when it frees a block, depending on how far its queue thread has got.
-    const bool idle = nodes_[i].task->kind() == TaskKind::EventRecord && nodes_[i].task->is_mark() &&
-                      !awaited[i];
+    // A record that nobody waits for does no work. torch_npu's pinned-memory allocator may add one
+    // to a forked stream when it frees a block, depending on how far its queue thread has got.
+    const bool idle =
+        nodes_[i].task->kind() == TaskKind::EventRecord && nodes_[i].task->is_mark() && !awaited[i];
     if (!idle) last[static_cast<size_t>(nodes_[i].lane)] = static_cast<int>(i);
   }
   std::vector<bool> joined(lanes_.size(), false);
@@ -255,8 +307,8 @@ Error Graph::check_joined() const {
   for (size_t lane = 1; lane < joined.size(); ++lane) {
     if (joined[lane]) continue;
     return {Code::CaptureUnjoined,
-            "stream " + std::to_string(lane_ids_[lane]) + " was forked into the capture of " + describe() +
-                " and not joined back: its last task is " +
+            "stream " + std::to_string(lane_ids_[lane]) + " was forked into the capture of " +
+                describe() + " and not joined back: its last task is " +
                 (last[lane] < 0 ? "none" : nodes_[static_cast<size_t>(last[lane])].task->name()) +
                 ". Record an event there as its last task and let stream " +
                 std::to_string(lane_ids_[0]) + " wait for it."};
@@ -271,8 +323,9 @@ Error Graph::check_end(Stream& stream) {
                                         " and must end there."};
   }
   if (capture_->mode != CaptureMode::Relaxed && capture_->thread != std::this_thread::get_id()) {
-    return {Code::CaptureWrongThread, "The capture of " + describe() +
-                                          " must end in the thread that began it (or begin in relaxed mode)."};
+    return {Code::CaptureWrongThread,
+            "The capture of " + describe() +
+                " must end in the thread that began it (or begin in relaxed mode)."};
   }
   return Error::ok();
 }
@@ -284,31 +337,38 @@ Error Graph::finish_capture(Stream& stream) {
                                            " was invalidated: " + capture_->reason.message()};
   } else if (capture_->group_stream) {
     error = {Code::TaskGroupStatus, "A task group is still open on " +
-                                        capture_->group_stream->describe() + " at the end of the capture."};
+                                        capture_->group_stream->describe() +
+                                        " at the end of the capture."};
   } else if (error = check_bodies(); !error.failed()) {
     error = check_joined();
   }
+  release_lanes();
+  return error;
+}
+
+void Graph::release_lanes() {
   for (Stream* lane : lanes_) {
     if (!lane) continue;
-    lane->capture_.store(nullptr, std::memory_order_release);
     lane->lane_ = -1;
+    lane->capture_.store(0, std::memory_order_release);
   }
   lanes_.clear();
   capture_.reset();
   status_.store(CaptureStatus::None, std::memory_order_release);
-  return error;
 }
 
 Error Graph::end(Stream& stream, Graph** out) {
   *out = nullptr;
-  Graph* graph = stream.capturing();
+  const std::shared_ptr<Graph> graph = of(stream);
   if (!graph) {
     return {Code::NotCaptured, stream.describe() + " does not capture; there is nothing to end."};
   }
-  const std::shared_ptr<Graph> keep = graph->shared_from_this();
   Error error;
   {
     std::lock_guard lock(graph->mutex_);
+    if (!graph->capture_) {
+      return {Code::NotCaptured, "Another thread ended the capture of " + graph->describe() + "."};
+    }
     if (Error refused = graph->check_end(stream); refused.failed()) return refused;
     error = graph->finish_capture(stream);
     if (!error.failed()) graph->compile();
@@ -322,7 +382,7 @@ Error Graph::end(Stream& stream, Graph** out) {
     graph->forget();
     return error;
   }
-  *out = graph;
+  *out = graph.get();
   return Error::ok();
 }
 

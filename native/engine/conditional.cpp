@@ -18,9 +18,12 @@ std::set<const void*>& live_conditions() {
 
 const char* kind_name(ConditionKind kind) {
   switch (kind) {
-    case ConditionKind::If: return "IF";
-    case ConditionKind::While: return "WHILE";
-    case ConditionKind::Switch: return "SWITCH";
+    case ConditionKind::If:
+      return "IF";
+    case ConditionKind::While:
+      return "WHILE";
+    case ConditionKind::Switch:
+      return "SWITCH";
   }
   return "?";
 }
@@ -29,7 +32,8 @@ const char* kind_name(ConditionKind kind) {
 
 class ConditionalTask : public Task {
  public:
-  ConditionalTask(const Condition& condition, ConditionKind kind, std::vector<std::shared_ptr<Graph>> bodies)
+  ConditionalTask(const Condition& condition, ConditionKind kind,
+                  std::vector<std::shared_ptr<Graph>> bodies)
       : condition_(condition), kind_(kind), bodies_(std::move(bodies)) {}
 
   Step run(RunContext& context) override {
@@ -53,13 +57,13 @@ class ConditionalTask : public Task {
     return text;
   }
   std::string waits_for() const override { return body_ ? body_->waits_for() : ""; }
-  bool may_hang() const override { return !body_ || body_->may_hang(); }
   void drop() override { body_.reset(); }
 
  private:
   Graph* choose() const {
     const uint64_t value = std::atomic_ref<uint64_t>(*condition_.cell).load();
-    if (kind_ == ConditionKind::Switch) return value < bodies_.size() ? bodies_[value].get() : nullptr;
+    if (kind_ == ConditionKind::Switch)
+      return value < bodies_.size() ? bodies_[value].get() : nullptr;
     if (value) return bodies_[0].get();
     // An IF with two bodies has an else.
     return kind_ == ConditionKind::If && bodies_.size() == 2 ? bodies_[1].get() : nullptr;
@@ -108,25 +112,28 @@ void Graph::assign_condition_defaults() {
 
 Error Graph::add_conditional(Stream& stream, Condition& condition, ConditionKind kind, size_t count,
                              Graph** bodies) {
-  Graph* graph = stream.capturing();
+  const auto graph = of(stream);
   if (!graph) {
-    return {Code::NotCaptured, stream.describe() + " does not capture: a conditional node can't be added."};
+    return {Code::NotCaptured,
+            stream.describe() + " does not capture: a conditional node can't be added."};
   }
-  if (&condition.graph != graph) {
-    return {Code::InvalidParam, "The condition belongs to " + condition.graph.describe() + ", not to " +
-                                    graph->describe() + ", which " + stream.describe() + " captures."};
+  if (&condition.graph != graph.get()) {
+    return {Code::InvalidParam, "The condition belongs to " + condition.graph.describe() +
+                                    ", not to " + graph->describe() + ", which " +
+                                    stream.describe() + " captures."};
   }
   const size_t most = kind == ConditionKind::If ? 2 : kind == ConditionKind::While ? 1 : SIZE_MAX;
   if (count < 1 || count > most) {
-    return {Code::InvalidParam, std::string("A conditional node of kind ") + kind_name(kind) + " can't have " +
-                                    std::to_string(count) + " bodies."};
+    return {Code::InvalidParam, std::string("A conditional node of kind ") + kind_name(kind) +
+                                    " can't have " + std::to_string(count) + " bodies."};
   }
   std::vector<std::shared_ptr<Graph>> created;
   for (size_t i = 0; i < count; ++i) {
     created.push_back(std::make_shared<Graph>(graph->context_, next_id()));
     created.back()->is_body_ = true;
   }
-  if (Error error = graph->record(stream, std::make_unique<ConditionalTask>(condition, kind, created));
+  if (Error error =
+          graph->record(stream, std::make_unique<ConditionalTask>(condition, kind, created));
       error.failed()) {
     return error;
   }
@@ -143,8 +150,13 @@ Error Graph::add_conditional(Stream& stream, Condition& condition, ConditionKind
 
 Error Graph::begin_into(Stream& stream, Graph& body, CaptureMode mode) {
   if (!body.is_body_ || body.captured() || body.status() != CaptureStatus::None) {
-    return {Code::InvalidParam, body.describe() + " is not the body of a conditional node that is still to be "
-                                                  "captured."};
+    return {Code::InvalidParam, body.describe() +
+                                    " is not the body of a conditional node that is still to be "
+                                    "captured."};
+  }
+  if (&stream.context() != &body.context_) {
+    return {Code::WrongContext, stream.describe() + " is of another context than " +
+                                    body.describe() + " and can't capture it."};
   }
   return start(stream, body.shared_from_this(), mode);
 }
@@ -156,8 +168,8 @@ Error Graph::check_bodies() const {
                                        ", is still being captured. End that capture first."};
     }
     if (!body->captured()) {
-      return {Code::BodyCapturing, body->describe() + ", a conditional body of " + describe() +
-                                       ", was never captured."};
+      return {Code::BodyCapturing,
+              body->describe() + ", a conditional body of " + describe() + ", was never captured."};
     }
   }
   return Error::ok();

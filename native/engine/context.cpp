@@ -11,7 +11,9 @@
 namespace softnpu {
 namespace {
 
-std::mutex g_mutex;                 // guards g_contexts
+constexpr uint32_t kMaxDevices = 64;  // the most that SOFTNPU_DEVICES takes
+
+std::mutex g_mutex;  // guards the set
 std::set<Context*>& live_contexts() {
   static auto* contexts = new std::set<Context*>;
   return *contexts;
@@ -25,19 +27,42 @@ struct Current {
 };
 thread_local Current t_current;
 
-std::atomic<uint32_t>& streams_in_use(const Device& device) {
-  static auto* counts = new std::atomic<uint32_t>[64]();
-  return counts[device.index()];
-}
+// The ids of a device's streams: the smallest free one is taken, so that the limit is one on how
+// many there are at the same time.
+class StreamIds {
+ public:
+  static StreamIds& of(const Device& device) {
+    static auto* all = new StreamIds[kMaxDevices];
+    return all[device.index()];
+  }
+  // A default stream is given even beyond the limit: a context can't be without it.
+  bool take(bool is_default, uint32_t* id) {
+    std::lock_guard lock(mutex_);
+    if (!is_default && count_ >= settings().stream_limit) return false;
+    while (next_ < used_.size() && used_[next_]) ++next_;
+    if (next_ == used_.size()) used_.push_back(false);
+    used_[next_] = true;
+    *id = next_;
+    ++count_;
+    return true;
+  }
+  void give_back(uint32_t id) {
+    std::lock_guard lock(mutex_);
+    used_[id] = false;
+    next_ = std::min(next_, id);
+    --count_;
+  }
+  uint32_t count() {
+    std::lock_guard lock(mutex_);
+    return count_;
+  }
 
-// Ids are per device and never used twice at the same time; the smallest free one is taken.
-uint32_t take_stream_id(const std::set<Stream*>& streams) {
-  std::set<uint32_t> used;
-  for (const Stream* stream : streams) used.insert(stream->id());
-  uint32_t id = 0;
-  while (used.count(id)) ++id;
-  return id;
-}
+ private:
+  std::mutex mutex_;  // guards the below
+  std::vector<bool> used_;
+  uint32_t next_ = 0;  // no smaller id is free
+  uint32_t count_ = 0;
+};
 
 }  // namespace
 
@@ -53,12 +78,10 @@ Context::~Context() {
     live_contexts().erase(this);
     ++g_deaths;
   }
+  for (Stream* stream : streams_) device_.retire(*stream);
   graphs_.clear();
   for (Event* event : events_) event_pool().destroy(event);
-  for (Stream* stream : streams_) {
-    stream_pool().destroy(stream);
-    --streams_in_use(device_);
-  }
+  for (Stream* stream : streams_) release_stream(*stream);
 }
 
 Error Context::create(Device& device, Context** out) {
@@ -68,8 +91,9 @@ Error Context::create(Device& device, Context** out) {
 
 Error Context::destroy(Context& context) {
   if (context.is_primary_) {
-    return {Code::InvalidParam, "The primary context of a device can't be destroyed; reset the "
-                                "device instead."};
+    return {Code::InvalidParam,
+            "The primary context of a device can't be destroyed; reset the "
+            "device instead."};
   }
   const Error error = context.synchronize();
   delete &context;
@@ -96,27 +120,34 @@ Error Context::set_current(Context* context) {
 }
 
 uint32_t Context::streams_available(const Device& device) {
-  const uint32_t used = streams_in_use(device).load();
+  const uint32_t used = StreamIds::of(device).count();
   const uint32_t limit = settings().stream_limit;
   return used < limit ? limit - used : 0;
 }
 
 Error Context::new_stream(uint32_t flags, bool is_default, Stream** out) {
-  std::lock_guard lock(mutex_);
-  const uint32_t used = streams_in_use(device_).fetch_add(1);
-  Stream* stream = used < settings().stream_limit
-                       ? stream_pool().create(*this, take_stream_id(streams_), flags, is_default)
-                       : nullptr;
-  if (!stream) {
-    --streams_in_use(device_);
+  StreamIds& ids = StreamIds::of(device_);
+  uint32_t id = 0;
+  if (!ids.take(is_default, &id)) {
     return {Code::NoStreamResource,
-            "Device " + std::to_string(device_.index()) + " has no stream left: " +
-                std::to_string(used) + " of " + std::to_string(settings().stream_limit) +
+            "Device " + std::to_string(device_.index()) + " has no stream left: all " +
+                std::to_string(settings().stream_limit) +
                 " are in use (SOFTNPU_STREAM_LIMIT). Destroy streams, or capture fewer graphs."};
   }
+  Stream* stream = stream_pool().create(*this, id, flags, is_default);
+  if (!stream) {
+    ids.give_back(id);
+    return {Code::NoStreamResource, "This process has no stream left. Destroy some."};
+  }
+  std::lock_guard lock(mutex_);
   streams_.insert(stream);
   *out = stream;
   return Error::ok();
+}
+
+void Context::release_stream(Stream& stream) {
+  StreamIds::of(device_).give_back(stream.id());
+  stream_pool().destroy(&stream);
 }
 
 Error Context::create_stream(uint32_t flags, Stream** out) { return new_stream(flags, false, out); }
@@ -125,14 +156,13 @@ Error Context::destroy_stream(Stream& stream, bool force) {
   if (stream.is_default()) {
     return {Code::InvalidParam, "The default stream can't be destroyed."};
   }
-  if (Graph* graph = stream.capturing()) graph->abandon(stream);
+  if (const auto graph = Graph::of(stream)) graph->abandon(stream);
   Error error;
   if (!force) error = stream.synchronize();
   device_.retire(stream);
   std::lock_guard lock(mutex_);
   streams_.erase(&stream);
-  stream_pool().destroy(&stream);
-  --streams_in_use(device_);
+  release_stream(stream);
   return error;
 }
 
@@ -160,7 +190,7 @@ Error Context::synchronize(int timeout_ms) {
     std::lock_guard lock(mutex_);
     streams.assign(streams_.begin(), streams_.end());
   }
-  return device_.drain(*this, streams, timeout_ms);
+  return device_.drain(*this, streams, timeout_ms, "device " + std::to_string(device_.index()));
 }
 
 Error Context::first_error() const {

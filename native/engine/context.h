@@ -59,17 +59,18 @@ class Context {
  private:
   friend class Graph;
   Error new_stream(uint32_t flags, bool is_default, Stream** out);
+  void release_stream(Stream& stream);
 
   Device& device_;
   const bool is_primary_;
   std::atomic<bool> broken_{false};
   std::atomic<int> captures_under_way_{0};
-  mutable std::mutex mutex_;                        // guards all below
+  mutable std::mutex mutex_;  // guards all below
   Error first_error_;
-  Stream* default_stream_ = nullptr;                // set once
+  Stream* default_stream_ = nullptr;  // set once
   std::set<Stream*> streams_;
   std::set<Event*> events_;
-  std::vector<std::shared_ptr<Graph>> graphs_;      // all live ones, capturing or not
+  std::vector<std::shared_ptr<Graph>> graphs_;  // all live ones, capturing or not
 };
 
 }  // namespace softnpu

@@ -12,16 +12,22 @@
 namespace softnpu {
 namespace {
 
-// Larger pageable sources are not staged: the call waits for its stream and copies directly.
+// Larger pageable sources are not staged: the call waits until the copy has run, as it always does
+// for a pageable destination, which the caller may use or free as soon as the call returns.
 constexpr size_t kStageLimit = size_t{1} << 20;
 
 const char* kind_name(CopyKind kind) {
   switch (kind) {
-    case CopyKind::HostToHost: return "host to host";
-    case CopyKind::HostToDevice: return "host to device";
-    case CopyKind::DeviceToHost: return "device to host";
-    case CopyKind::DeviceToDevice: return "device to device";
-    case CopyKind::Default: return "default";
+    case CopyKind::HostToHost:
+      return "host to host";
+    case CopyKind::HostToDevice:
+      return "host to device";
+    case CopyKind::DeviceToHost:
+      return "device to host";
+    case CopyKind::DeviceToDevice:
+      return "device to device";
+    case CopyKind::Default:
+      return "default";
   }
   return "?";
 }
@@ -34,8 +40,15 @@ const DeviceMemory* owner(const void* address) {
   return nullptr;
 }
 
-bool to_device(CopyKind kind) { return kind == CopyKind::HostToDevice || kind == CopyKind::DeviceToDevice; }
-bool from_device(CopyKind kind) { return kind == CopyKind::DeviceToHost || kind == CopyKind::DeviceToDevice; }
+bool pinned(const void* address, size_t bytes) {
+  return PinnedMemory::instance().contains(address, bytes);
+}
+bool to_device(CopyKind kind) {
+  return kind == CopyKind::HostToDevice || kind == CopyKind::DeviceToDevice;
+}
+bool from_device(CopyKind kind) {
+  return kind == CopyKind::DeviceToHost || kind == CopyKind::DeviceToDevice;
+}
 
 CopyKind resolve(CopyKind kind, const void* dst, const void* src) {
   if (kind != CopyKind::Default) return kind;
@@ -45,7 +58,8 @@ CopyKind resolve(CopyKind kind, const void* dst, const void* src) {
   return from ? CopyKind::DeviceToHost : CopyKind::HostToHost;
 }
 
-Error check_side(const void* address, size_t bytes, bool device_side, const char* what, CopyKind kind) {
+Error check_side(const void* address, size_t bytes, bool device_side, const char* what,
+                 CopyKind kind) {
   const DeviceMemory* memory = owner(address);
   if (device_side) {
     if (memory) {
@@ -79,12 +93,15 @@ struct Geometry {
 
 Error check_copy(const Geometry& shape, size_t dst_max, CopyKind kind) {
   if (!shape.width || !shape.height) return Error::ok();
-  if (!shape.dst || !shape.src) return {Code::InvalidParam, "A copy needs a source and a destination."};
+  if (!shape.dst || !shape.src)
+    return {Code::InvalidParam, "A copy needs a source and a destination."};
   if (shape.dst_span() > dst_max) {
     return {Code::InvalidParam, "A copy of " + std::to_string(shape.dst_span()) +
-                                    " bytes does not fit the destination of " + std::to_string(dst_max) + "."};
+                                    " bytes does not fit the destination of " +
+                                    std::to_string(dst_max) + "."};
   }
-  if (Error error = check_side(shape.dst, shape.dst_span(), to_device(kind), "The destination", kind);
+  if (Error error =
+          check_side(shape.dst, shape.dst_span(), to_device(kind), "The destination", kind);
       error.failed()) {
     return error;
   }
@@ -109,7 +126,8 @@ class CopyTask : public Task {
   }
   Error check_memory(const DeviceMemory&) const override {
     Error error;
-    if (to_device(kind_)) error = check_side(shape_.dst, shape_.dst_span(), true, "The destination", kind_);
+    if (to_device(kind_))
+      error = check_side(shape_.dst, shape_.dst_span(), true, "The destination", kind_);
     if (!error.failed() && from_device(kind_)) {
       error = check_side(shape_.src, shape_.src_span(), true, "The source", kind_);
     }
@@ -143,7 +161,8 @@ class FillTask : public Task {
   const size_t count_;
 };
 
-Error copy_now(Context& context, const Geometry& shape, size_t dst_max, CopyKind asked, const char* call) {
+Error copy_now(Context& context, const Geometry& shape, size_t dst_max, CopyKind asked,
+               const char* call) {
   if (Error error = Graph::check_unsafe_call(context, call); error.failed()) return error;
   if (context.broken()) return context.first_error();
   const CopyKind kind = resolve(asked, shape.dst, shape.src);
@@ -152,29 +171,24 @@ Error copy_now(Context& context, const Geometry& shape, size_t dst_max, CopyKind
   return Error::ok();
 }
 
-Error submit_copy(Stream& stream, const Geometry& shape, size_t dst_max, CopyKind asked, const char* call) {
+Error submit_copy(Stream& stream, const Geometry& shape, size_t dst_max, CopyKind asked,
+                  const char* call) {
   const CopyKind kind = resolve(asked, shape.dst, shape.src);
   if (Error error = check_copy(shape, dst_max, kind); error.failed()) return error;
   if (!shape.width || !shape.height) return Error::ok();
-  const bool host_source = !from_device(kind);
-  const void* host = host_source ? shape.src : shape.dst;
-  const size_t host_bytes = host_source ? shape.src_span() : shape.dst_span();
-  const bool pageable = kind != CopyKind::DeviceToDevice &&
-                        !PinnedMemory::instance().contains(host, host_bytes);
-  std::vector<char> staged;
-  if (pageable) {
+  const bool pageable_source = !from_device(kind) && !pinned(shape.src, shape.src_span());
+  const bool pageable_target = !to_device(kind) && !pinned(shape.dst, shape.dst_span());
+  if (pageable_source || pageable_target) {
     if (Error error = Graph::check_pageable(stream, call); error.failed()) return error;
-    if (host_source && host_bytes > kStageLimit) {
-      if (Error error = stream.synchronize(); error.failed()) return error;
-      shape.run(shape.src);
-      return Error::ok();
-    }
-    if (host_source) {
-      const auto* bytes = static_cast<const char*>(shape.src);
-      staged.assign(bytes, bytes + host_bytes);
-    }
   }
-  return stream.submit(std::make_unique<CopyTask>(shape, kind, call, std::move(staged)));
+  std::vector<char> staged;
+  const bool blocks = pageable_target || (pageable_source && shape.src_span() > kStageLimit);
+  if (pageable_source && !blocks) {
+    const auto* bytes = static_cast<const char*>(shape.src);
+    staged.assign(bytes, bytes + shape.src_span());
+  }
+  Error error = stream.submit(std::make_unique<CopyTask>(shape, kind, call, std::move(staged)));
+  return blocks && !error.failed() ? stream.synchronize() : error;
 }
 
 Error check_fill(void* dst, size_t max, size_t count) {
@@ -188,12 +202,13 @@ Error check_fill(void* dst, size_t max, size_t count) {
 
 }  // namespace
 
-Error copy(Context& context, void* dst, size_t dst_max, const void* src, size_t count, CopyKind kind) {
+Error copy(Context& context, void* dst, size_t dst_max, const void* src, size_t count,
+           CopyKind kind) {
   return copy_now(context, {dst, src, count, count, count, 1}, dst_max, kind, "aclrtMemcpy");
 }
 
-Error copy_async(Stream& stream, void* dst, size_t dst_max, const void* src, size_t count, CopyKind kind,
-                 const char* call) {
+Error copy_async(Stream& stream, void* dst, size_t dst_max, const void* src, size_t count,
+                 CopyKind kind, const char* call) {
   return submit_copy(stream, {dst, src, count, count, count, 1}, dst_max, kind, call);
 }
 
@@ -202,7 +217,8 @@ Error copy_2d(Context& context, void* dst, size_t dst_pitch, const void* src, si
   if (width > dst_pitch || width > src_pitch) {
     return {Code::InvalidParam, "A 2-D copy's width must not exceed its pitches."};
   }
-  return copy_now(context, {dst, src, dst_pitch, src_pitch, width, height}, SIZE_MAX, kind, "aclrtMemcpy2d");
+  return copy_now(context, {dst, src, dst_pitch, src_pitch, width, height}, SIZE_MAX, kind,
+                  "aclrtMemcpy2d");
 }
 
 Error copy_2d_async(Stream& stream, void* dst, size_t dst_pitch, const void* src, size_t src_pitch,

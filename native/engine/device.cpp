@@ -27,8 +27,8 @@ std::vector<std::unique_ptr<Device>>& all_devices() {
 
 Device::Device(int index)
     : index_(index),
-      memory_(index, settings().hbm_bytes),
-      rng_(settings().seed.value_or(0) * 64 + static_cast<uint64_t>(index)) {}
+      seed_(settings().seed.value_or(0) * 64 + static_cast<uint64_t>(index)),
+      memory_(index, settings().hbm_bytes) {}
 
 uint32_t Device::count() { return settings().devices; }
 
@@ -40,10 +40,10 @@ Device* Device::get(int index) {
 Error Device::select(int index) {
   Device* device = get(index);
   if (!device) {
-    return {Code::InvalidDevice, "Device " + std::to_string(index) + " does not exist: there are " +
-                                     std::to_string(count()) +
-                                     " (0 to " + std::to_string(count() - 1) +
-                                     "). SOFTNPU_DEVICES or `softnpu run --devices` sets how many."};
+    return {Code::InvalidDevice,
+            "Device " + std::to_string(index) + " does not exist: there are " +
+                std::to_string(count()) + " (0 to " + std::to_string(count() - 1) +
+                "). SOFTNPU_DEVICES or `softnpu run --devices` sets how many."};
   }
   return Context::set_current(&device->primary_context());
 }
@@ -61,26 +61,37 @@ int64_t Device::now_ns() {
       .count();
 }
 
+Error Device::check_usable(const std::string& what) {
+  if (!forked()) return Error::ok();
+  return {Code::Unsupported, what +
+                                 ": this process was forked after the device was initialised, so "
+                                 "its device thread does not exist here. Use the spawn start "
+                                 "method, or fork before the first use of the device."};
+}
+
+Error Device::shut_down_error(const std::string& what) const {
+  return {Code::Aborted, what + ": device " + std::to_string(index_) + " was shut down."};
+}
+
 Error Device::enqueue(Stream& stream, TaskPtr task) {
-  if (g_forked.load(std::memory_order_relaxed)) {
-    return {Code::Unsupported, task->name() + ": this process was forked after the device was "
-                               "initialised, so its device thread does not exist here. Use the "
-                               "spawn start method, or fork before the first use of the device."};
-  }
+  if (forked()) return check_usable(task->name());
+  task->memory_generation = memory_.generation();
   Lock lock(mutex_);
+  if (stop_) return shut_down_error(task->name());
+  if (stream.context().broken()) {
+    task->drop();
+    return stream.context().first_error();
+  }
   stream.queue_.push_back(std::move(task));
   ++stream.submitted_;
-  if (!stream.active_) {
-    stream.active_ = true;
-    stream.blocked_at_ = ~0ull;
-    active_.push_back(&stream);
-  }
+  activate(stream);
   note_activity();
   notify_executor(lock);
   return Error::ok();
 }
 
 void Device::poke() {
+  if (forked()) return;
   Lock lock(mutex_);
   ++progress_;
   note_activity();
@@ -89,11 +100,12 @@ void Device::poke() {
   notify_executor(lock);
 }
 
-void Device::drop_queue(Stream& stream) {
+void Device::drop_queue(Stream& stream, std::vector<TaskPtr>* dropped) {
   // The head may be running: it stays until its executor is done with it.
   const size_t keep = stream.running_ ? 1 : 0;
   while (stream.queue_.size() > keep) {
     stream.queue_.back()->drop();
+    dropped->push_back(std::move(stream.queue_.back()));
     stream.queue_.pop_back();
     ++stream.completed_;
   }
@@ -102,22 +114,19 @@ void Device::drop_queue(Stream& stream) {
   host_cv_.notify_all();
 }
 
-void Device::deactivate(Stream& stream) {
-  if (!stream.active_) return;
-  stream.active_ = false;
-  std::erase(active_, &stream);
-  burst_ = 0;
-}
-
 void Device::retire(Stream& stream) {
+  if (forked()) return;
+  std::vector<TaskPtr> dropped;
   Lock lock(mutex_);
-  while (stream.active_) {
-    drop_queue(stream);
-    if (stream.active_) host_cv_.wait_for(lock, std::chrono::milliseconds(1));
+  while (stream.active_ || stream.freeing_) {
+    drop_queue(stream, &dropped);
+    if (stream.active_ || stream.freeing_) host_cv_.wait_for(lock, std::chrono::milliseconds(1));
   }
 }
 
-Error Device::drain(const Context& context, const std::vector<Stream*>& streams, int timeout_ms) {
+Error Device::drain(const Context& context, const std::vector<Stream*>& streams, int timeout_ms,
+                    const std::string& what) {
+  if (Error error = check_usable(what); error.failed()) return error;
   std::vector<std::pair<Stream*, uint64_t>> targets;
   {
     Lock lock(mutex_);
@@ -125,28 +134,31 @@ Error Device::drain(const Context& context, const std::vector<Stream*>& streams,
   }
   const auto done = [&targets] {
     for (const auto& [stream, target] : targets) {
-      if (stream->completed_ < target) return false;
+      // A stream without work has run everything; so has one that was destroyed meanwhile.
+      if (stream->active_ && stream->completed_ < target) return false;
     }
     return true;
   };
-  return run_until(context, done, timeout_ms, "device " + std::to_string(index_));
+  return run_until(context, done, timeout_ms, what);
 }
 
-void Device::fail_context(Context& context, const Error& error) {
+void Device::fail_context(Context& context, const Error& error, std::vector<TaskPtr>* dropped) {
   context.fail(error);
   const std::vector<Stream*> streams = active_;
   for (Stream* stream : streams) {
-    if (&stream->context() == &context) drop_queue(*stream);
+    if (&stream->context() == &context) drop_queue(*stream, dropped);
   }
 }
 
 Error Device::reset() {
   std::lock_guard primary_lock(primary_mutex_);
+  if (Error error = check_usable("Resetting the device"); error.failed()) return error;
   if (!primary_) return Error::ok();
   {
+    std::vector<TaskPtr> dropped;
     Lock lock(mutex_);
     const std::vector<Stream*> streams = active_;
-    for (Stream* stream : streams) drop_queue(*stream);
+    for (Stream* stream : streams) drop_queue(*stream, &dropped);
     while (executing_) host_cv_.wait_for(lock, std::chrono::milliseconds(1));
   }
   primary_active_.store(false);

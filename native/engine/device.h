@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -47,15 +46,18 @@ class Device {
   Error run_until(const Context& context, const std::function<bool()>& done, int timeout_ms,
                   const std::string& what);
   // Waits until everything submitted so far to `streams` has run.
-  Error drain(const Context& context, const std::vector<Stream*>& streams, int timeout_ms);
+  Error drain(const Context& context, const std::vector<Stream*>& streams, int timeout_ms,
+              const std::string& what);
   // Drops what is queued and lets a running task end: the stream is about to be destroyed.
   void retire(Stream& stream);
   // One look at `done()` for a query. A seeded device makes a step of progress first.
-  Error poll(Context& context, const std::function<bool()>& done, bool* result);
+  Error poll(const Context& context, const std::function<bool()>& done, bool* result,
+             const std::string& what);
   // Something outside the queues changed (a host function returned): look at blocked tasks again.
   void poke();
   static bool forked();
-  // Counts work done outside the queues (host functions), which is no sign of a hang.
+  // Counts work done outside the queues (host functions), which is no sign of a hang; by the thread
+  // that does it.
   static void add_busy(int delta);
   // Device clock, ns.
   static int64_t now_ns();
@@ -73,27 +75,38 @@ class Device {
   struct Watch {
     uint64_t activity = ~0ull;
     int64_t since_ns = 0;
+    int64_t looked_ns = 0;
   };
   static void note_activity();
+  static Error check_usable(const std::string& what);
+  Error shut_down_error(const std::string& what) const;
   bool hung(Watch& watch) const;
-  void report_hang();
+  void report_hang(Lock& lock);
+  void fail_waiting_contexts(const Error& error);
 
   void notify_executor(Lock& lock);
   Stream* pick();
+  Stream* pick_by_seed();
   bool runnable(const Stream& stream) const;
   bool has_runnable() const;
   bool run_one(Lock& lock);
+  bool step_other_devices(Lock& lock);
+  Step check_and_run(Task& task, RunContext& run);
+  void note_progress();
   void finish(Stream& stream, Step step, const Error& error, Lock& lock);
-  void fail_context(Context& context, const Error& error);
-  void drop_queue(Stream& stream);
+  // What is dropped goes to `dropped`, to be freed without the lock.
+  void fail_context(Context& context, const Error& error, std::vector<TaskPtr>* dropped);
+  void drop_queue(Stream& stream, std::vector<TaskPtr>* dropped);
+  void activate(Stream& stream);
   void deactivate(Stream& stream);
   void thread_main();
 
   const int index_;
+  const uint64_t seed_;
   DeviceMemory memory_;
   std::atomic<bool> primary_active_{false};
   std::unique_ptr<Context> primary_;
-  std::mutex primary_mutex_;             // guards primary_
+  std::mutex primary_mutex_;  // guards primary_
 
   mutable std::mutex mutex_;             // guards all below and the streams' queues
   std::condition_variable executor_cv_;  // the device thread sleeps here
@@ -103,11 +116,11 @@ class Device {
   int burst_ = 0;                        // tasks run from that stream in a row
   bool executing_ = false;               // some thread runs device work
   int host_waiters_ = 0;
-  bool parked_ = false;                  // the device thread sleeps until it is notified
+  bool parked_ = false;  // the device thread sleeps until it is notified
   bool stop_ = false;
-  uint64_t progress_ = 0;                // grows with every completed task and every poke
-  Watch poll_watch_;                     // for queries in a loop
-  std::mt19937_64 rng_;
+  uint64_t progress_ = 0;  // grows when blocked tasks should be looked at again
+  uint64_t steps_ = 0;     // tasks, and parts of tasks, that have run
+  Watch poll_watch_;       // for queries in a loop
   std::thread thread_;
 };
 

@@ -31,6 +31,8 @@ struct EventState {
   std::atomic<uint64_t> completed{0};  // the latest record that has run
   std::atomic<int64_t> time_ns{0};     // device clock at that record
   std::atomic<bool> raised{false};     // for external events
+  std::atomic<uint64_t> lost{0};       // the latest record dropped because its context had failed
+  std::atomic<uint64_t> waiting_devices{0};  // bit per device whose streams ever waited
 };
 
 class Event {
@@ -54,7 +56,8 @@ class Event {
   bool never_recorded() const { return state_->recorded.load() == 0; }
   const std::string& describe() const { return state_->name; }
 
-  // The capture in which this event was last recorded (a graph's id, 0 for none) and its node there.
+  // The capture in which this event was last recorded (a graph's id, 0 for none) and its node
+  // there.
   uint32_t capture_id() const { return capture_id_.load(std::memory_order_acquire); }
   int capture_node() const { return capture_node_; }
   void set_captured(uint32_t graph_id, int node);
@@ -62,6 +65,7 @@ class Event {
 
  private:
   Error check_not_captured(const char* call) const;
+  Error check_not_lost(uint64_t record) const;
   bool complete() const { return state_->completed.load() >= state_->recorded.load(); }
 
   Context& context_;

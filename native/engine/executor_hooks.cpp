@@ -4,8 +4,8 @@
 
 namespace softnpu {
 namespace {
-// A pointer, since an atomic pair would need libatomic. Hooks are set once per library, and a thread
-// may still be using the former ones, so they are not freed.
+// A pointer, since an atomic pair would need libatomic. Hooks are set once per library, and a
+// thread may still be using the former ones, so they are not freed.
 std::atomic<const ExecutorHooks*> g_hooks{nullptr};
 }  // namespace
 

@@ -6,8 +6,8 @@
 namespace softnpu {
 
 struct ExecutorHooks {
-  void* (*enter)() = nullptr;       // returns a cookie
-  void (*leave)(void*) = nullptr;   // takes it back
+  void* (*enter)() = nullptr;      // returns a cookie
+  void (*leave)(void*) = nullptr;  // takes it back
 };
 void set_executor_hooks(ExecutorHooks hooks);
 

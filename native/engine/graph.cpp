@@ -33,6 +33,17 @@ Graph* Graph::from_handle(void* handle) {
   return live_graphs().count(handle) ? static_cast<Graph*>(handle) : nullptr;
 }
 
+std::shared_ptr<Graph> Graph::of(const Stream& stream) {
+  const Graph* graph = stream.capturing();
+  if (!graph) return nullptr;
+  Context& context = stream.context();
+  std::lock_guard lock(context.mutex_);
+  // The newest graph is the likeliest.
+  const auto found = std::find_if(context.graphs_.rbegin(), context.graphs_.rend(),
+                                  [graph](const auto& live) { return live.get() == graph; });
+  return found == context.graphs_.rend() ? nullptr : *found;
+}
+
 std::string Graph::describe() const { return "graph " + std::to_string(id_); }
 
 void Graph::compile() {
@@ -44,7 +55,14 @@ void Graph::compile() {
 
 void Graph::forget() {
   const std::shared_ptr<Graph> keep = shared_from_this();
-  for (const auto& body : bodies_) body->forget();
+  {
+    std::lock_guard lock(g_mutex);
+    live_graphs().erase(this);
+  }
+  for (const auto& body : bodies_) {
+    body->cancel();
+    body->forget();
+  }
   std::lock_guard lock(context_.mutex_);
   std::erase_if(context_.graphs_, [this](const auto& graph) { return graph.get() == this; });
 }
@@ -57,7 +75,8 @@ Error Graph::destroy() {
     }
   }
   if (is_body_) {
-    return {Code::InvalidParam, describe() + " is the body of a conditional node; it ends with its graph."};
+    return {Code::InvalidParam,
+            describe() + " is the body of a conditional node; it ends with its graph."};
   }
   if (running_.load()) {
     return {Code::ModelRunning, describe() + " is being replayed. Synchronise its stream first."};
@@ -80,7 +99,8 @@ Error Graph::add_destroy_callback(void (*callback)(void*), void* data) {
 
 Error Graph::remove_destroy_callback(void (*callback)(void*)) {
   std::lock_guard lock(mutex_);
-  const size_t removed = std::erase_if(on_destroy_, [callback](const auto& e) { return e.first == callback; });
+  const size_t removed =
+      std::erase_if(on_destroy_, [callback](const auto& e) { return e.first == callback; });
   if (removed) return Error::ok();
   return {Code::InvalidParam, "This callback is not registered with " + describe() + "."};
 }

@@ -24,12 +24,15 @@ enum class CaptureMode { Global = 0, ThreadLocal = 1, Relaxed = 2 };
 
 struct GraphNode {
   TaskPtr task;
-  int lane;           // index into the captured streams
-  int depends = -1;   // for a wait: the node that records
+  int lane;          // index into the captured streams
+  int depends = -1;  // for a wait: the node that records
 };
 
 // Consecutive tasks of one stream, captured between group begin and end, that can be replaced.
 struct TaskGroup {
+  ~TaskGroup();
+  static std::shared_ptr<TaskGroup> find(void* handle);  // live groups only, else nullptr
+
   std::weak_ptr<Graph> graph;
   size_t first = 0;
   size_t count = 0;
@@ -50,6 +53,8 @@ class Graph : public std::enable_shared_from_this<Graph> {
   Graph(Context& context, uint32_t id);
   ~Graph();
   static Graph* from_handle(void* handle);  // live graphs only, else nullptr
+  // The graph that captures this stream, or nullptr.
+  static std::shared_ptr<Graph> of(const Stream& stream);
 
   // Capture. The graph exists from begin() on and is the one that end() returns; when end() fails
   // the graph is gone.
@@ -70,12 +75,12 @@ class Graph : public std::enable_shared_from_this<Graph> {
   // The stream is about to be destroyed.
   void abandon(Stream& stream);
 
-  // Conditional nodes: a cell in device memory that a captured task may write decides, when the node
-  // is reached, whether and which body graph runs. With `assign_default` every replay of this graph
-  // first sets the cell to `initial`.
+  // Conditional nodes: a cell in device memory that a captured task may write decides, when the
+  // node is reached, whether and which body graph runs. With `assign_default` every replay of this
+  // graph first sets the cell to `initial`.
   Error create_condition(uint64_t initial, bool assign_default, Condition** out);
-  // Adds the node to the capture of `stream`; `bodies` are new graphs of this graph's, to be captured
-  // with begin_into() before this capture ends.
+  // Adds the node to the capture of `stream`; `bodies` are new graphs of this graph's, to be
+  // captured with begin_into() before this capture ends.
   static Error add_conditional(Stream& stream, Condition& condition, ConditionKind kind,
                                size_t count, Graph** bodies);
   static Error begin_into(Stream& stream, Graph& body, CaptureMode mode);
@@ -111,48 +116,54 @@ class Graph : public std::enable_shared_from_this<Graph> {
     Stream* origin = nullptr;
     CaptureMode mode = CaptureMode::Global;
     std::thread::id thread;
-    Error reason;                 // why it was invalidated
+    Error reason;  // why it was invalidated
     Stream* group_stream = nullptr;
     size_t group_first = 0;
   };
 
-  static Error check_begin(Stream& stream);
   static Error start(Stream& stream, const std::shared_ptr<Graph>& graph, CaptureMode mode);
   static uint32_t next_id();
-  Error check_bodies() const;                                   // mutex_ held
+  Error check_bodies() const;  // mutex_ held
   void release_conditions();
   void assign_condition_defaults();
-  Error invalidate(const Error& reason);                        // mutex_ held; returns the reason
-  int add_node(Stream& stream, TaskPtr task, int depends);      // mutex_ held
-  void join_lane(Stream& stream);                               // mutex_ held
-  Error check_joined() const;                                   // mutex_ held
-  Error finish_capture(Stream& stream);                         // mutex_ held
-  void compile();                                               // mutex_ held
-  static std::shared_ptr<TaskGroup> find_group(void* handle);
-  Error check_end(Stream& stream);
+  void cancel();
+  Error invalidate(const Error& reason);  // mutex_ held; returns the reason
+  Error check_open(const Stream& stream, const std::string& what);   // mutex_ held
+  Error check_group(const Stream& stream, const std::string& what);  // mutex_ held
+  int add_node(Stream& stream, TaskPtr task, int depends);           // mutex_ held
+  void join_lane(Stream& stream);                                    // mutex_ held
+  void mark_lane(Stream& stream);                                    // mutex_ held
+  Error check_joined() const;                                        // mutex_ held
+  Error finish_capture(Stream& stream);                              // mutex_ held
+  void release_lanes();                                              // mutex_ held
+  void compile();                                                    // mutex_ held
+  Error check_end(Stream& stream);                                   // mutex_ held
+  Error join(Stream& stream, Event& event);                          // mutex_ held
+  Error wait_outside(Stream& stream, Event& event, bool* recorded);
+  static std::shared_ptr<Graph> open_capture(Context& context, uint32_t id);
   void forget();
 
   Context& context_;
   const uint32_t id_;
   std::atomic<CaptureStatus> status_{CaptureStatus::None};
-  std::atomic<bool> ready_{false};       // captured completely
-  std::atomic<int> running_{0};          // replays queued or under way
-  mutable std::mutex mutex_;             // guards all below, until ready_ the nodes too
+  std::atomic<bool> ready_{false};  // captured completely
+  std::atomic<int> running_{0};     // replays queued or under way
+  mutable std::mutex mutex_;        // guards all below, until ready_ the nodes too
   std::string name_;
-  std::unique_ptr<Capture> capture_;     // while capturing
-  std::vector<Stream*> lanes_;           // the captured streams, in the order in which they joined
-  std::vector<uint32_t> lane_ids_;       // their ids, which outlive them
+  std::unique_ptr<Capture> capture_;  // while capturing
+  std::vector<Stream*> lanes_;        // the captured streams, in the order in which they joined
+  std::vector<uint32_t> lane_ids_;    // their ids, which outlive them
   std::vector<std::pair<void (*)(void*), void*>> on_destroy_;
   std::vector<std::shared_ptr<TaskGroup>> groups_;
   std::vector<std::unique_ptr<Condition>> conditions_;
   std::vector<std::shared_ptr<Graph>> bodies_;
-  bool is_body_ = false;                 // owned by the graph that has it as a conditional body
+  bool is_body_ = false;  // owned by the graph that has it as a conditional body
 
-  // Changed by the executor alone once ready_.
+  // Once ready_, changed by the executor alone, and then under mutex_: it may read without.
   std::vector<GraphNode> nodes_;
-  std::vector<size_t> program_;          // nodes with work, in capture order
-  uint64_t checked_generation_ = 0;      // of the device memory, at the last check of all nodes
-  const void* current_run_ = nullptr;    // the replay under way
+  std::vector<size_t> program_;      // nodes with work, in capture order
+  uint64_t checked_generation_ = 0;  // of the device memory, at the last check of all nodes
+  std::atomic<const void*> current_run_{nullptr};  // the replay under way
 };
 
 }  // namespace softnpu

@@ -1,5 +1,6 @@
-// The JSON form of a graph: Chrome-trace events, one per node. torch_npu's NPUGraph.debug_dump reads
-// the file again and pairs EVENT_RECORD_n with EVENT_WAIT_n (torch_npu/npu/_npugraph_utils.py).
+// The JSON form of a graph: Chrome-trace events, one per node. torch_npu's NPUGraph.debug_dump
+// reads the file again and pairs EVENT_RECORD_n with EVENT_WAIT_n
+// (torch_npu/npu/_npugraph_utils.py).
 #include <cstdio>
 #include <fstream>
 
@@ -36,19 +37,21 @@ Error Graph::dump_json(const std::string& path, bool verbose) const {
     const GraphNode& node = nodes_[i];
     const uint32_t stream = lane_ids_[static_cast<size_t>(node.lane)];
     // No durations are known: a node's place in the order is its time.
-    file << (i ? ",\n" : "\n") << "{\"name\":" << quoted(node.task->name()) << ",\"ph\":\"X\",\"pid\":"
-         << quoted(describe()) << ",\"tid\":\"stream" << stream << "\",\"ts\":" << i
-         << ",\"dur\":1,\"args\":{\"Model Id\":" << id_ << ",\"Stream Id\":" << stream
-         << ",\"Task Id\":" << i << ",\"Task Type\":\"" << task_kind_name(node.task->kind()) << "\"";
+    file << (i ? ",\n" : "\n") << "{\"name\":" << quoted(node.task->name())
+         << ",\"ph\":\"X\",\"pid\":" << quoted(describe()) << ",\"tid\":\"stream" << stream
+         << "\",\"ts\":" << i << ",\"dur\":1,\"args\":{\"Model Id\":" << id_
+         << ",\"Stream Id\":" << stream << ",\"Task Id\":" << i << ",\"Task Type\":\""
+         << task_kind_name(node.task->kind()) << "\"";
     if (node.depends >= 0) file << ",\"Depends On Task\":" << node.depends;
-    if (verbose && !node.task->detail().empty()) file << ",\"Detail\":" << quoted(node.task->detail());
+    if (verbose && !node.task->detail().empty())
+      file << ",\"Detail\":" << quoted(node.task->detail());
     file << "}}";
   }
   file << "\n]\n";
   file.close();
   if (file) return Error::ok();
-  return {Code::InvalidParam, "The graph could not be written to " + path +
-                                  ". The folder must exist and be writable."};
+  return {Code::InvalidParam,
+          "The graph could not be written to " + path + ". The folder must exist and be writable."};
 }
 
 }  // namespace softnpu

@@ -2,19 +2,21 @@
 
 #include "context.h"
 #include "device.h"
+#include "draw.h"
 #include "log.h"
 
 namespace softnpu {
 
 GraphRun::GraphRun(std::shared_ptr<Graph> graph) : graph_(std::move(graph)) { ++graph_->running_; }
 
-GraphRun::~GraphRun() {
-  release();
-  --graph_->running_;
-}
+GraphRun::~GraphRun() { release(); }
 
+// Before the task counts as completed, so that whoever waited for it may destroy the graph.
 void GraphRun::release() {
-  if (graph_->current_run_ == this) graph_->current_run_ = nullptr;
+  if (released_) return;
+  released_ = true;
+  if (started_) graph_->current_run_ = nullptr;
+  --graph_->running_;
 }
 
 Step GraphRun::run(RunContext& context) {
@@ -23,13 +25,16 @@ Step GraphRun::run(RunContext& context) {
       waits_for_ = "another replay of " + graph_->describe();
       return Step::Blocked;
     }
-    if (!check_memory_of_nodes(context)) return Step::Failed;
+    if (!check_memory_of_nodes(context)) {
+      release();
+      return Step::Failed;
+    }
     graph_->current_run_ = this;
     graph_->assign_condition_defaults();
     started_ = true;
+    if (context.seed) start_lanes(0);
   }
-  const bool by_lane = !lanes_.empty() || (context.rng && graph_->lane_ids_.size() > 1);
-  const Step step = by_lane ? run_by_lane(context) : run_in_order(context);
+  const Step step = lanes_.empty() ? run_in_order(context) : run_by_lane(context);
   if (step != Step::Blocked) release();
   return step;
 }
@@ -43,7 +48,8 @@ bool GraphRun::check_memory_of_nodes(RunContext& context) {
     const Error error = graph_->nodes_[i].task->check_memory(memory);
     if (!error.failed()) continue;
     const std::string advice =
-        " A graph keeps the addresses it was captured with: keep the tensors alive, or capture again.";
+        " A graph keeps the addresses it was captured with: keep the tensors alive, or capture "
+        "again.";
     context.error = at_node(i, Error{error.code(), error.message() + advice});
     return false;
   }
@@ -54,20 +60,21 @@ bool GraphRun::check_memory_of_nodes(RunContext& context) {
 Error GraphRun::at_node(size_t index, const Error& error) const {
   const uint32_t stream = graph_->lane_ids_[static_cast<size_t>(graph_->nodes_[index].lane)];
   return {error.code(), error.message() + " [node " + std::to_string(index) + " of " +
-                            graph_->describe() + ", captured on stream " + std::to_string(stream) + "]"};
+                            graph_->describe() + ", captured on stream " + std::to_string(stream) +
+                            "]"};
 }
 
 void GraphRun::note_wait(size_t index) {
-  waiting_ = graph_->nodes_[index].task.get();
-  waits_for_ = waiting_->waits_for() + " (" + waiting_->name() + ", node " + std::to_string(index) +
-               " of " + graph_->describe() + ")";
+  const Task& task = *graph_->nodes_[index].task;
+  waits_for_ = task.waits_for() + " (" + task.name() + ", node " + std::to_string(index) + " of " +
+               graph_->describe() + ")";
 }
 
 Step GraphRun::run_in_order(RunContext& context) {
   const size_t begin = next_;
   for (; next_ < graph_->program_.size(); ++next_) {
     const size_t index = graph_->program_[next_];
-    const Step step = graph_->nodes_[index].task->run(context);
+    const Step step = run_task(*graph_->nodes_[index].task, context);
     if (step == Step::Done) continue;
     if (step == Step::Failed) {
       context.error = at_node(index, context.error);
@@ -85,6 +92,7 @@ Step GraphRun::run_in_order(RunContext& context) {
 // From here on each captured stream has a place of its own; everything before `first` has run.
 void GraphRun::start_lanes(size_t first) {
   done_.assign(graph_->nodes_.size(), false);
+  done_count_ = first;
   lanes_.assign(graph_->lane_ids_.size(), {});
   for (size_t i = 0; i < graph_->nodes_.size(); ++i) {
     if (i < first) {
@@ -95,50 +103,57 @@ void GraphRun::start_lanes(size_t first) {
   }
 }
 
-std::vector<GraphRun::Lane*> GraphRun::ready_lanes(bool* pending) {
-  std::vector<Lane*> ready;
+// A lane whose next node may run: under a seed any of them, else the first.
+GraphRun::Lane* GraphRun::pick(const RunContext& context) {
+  Lane* best = nullptr;
+  uint64_t lowest = ~0ull;
   for (Lane& lane : lanes_) {
-    if (lane.at == lane.pending.size()) continue;
-    *pending = true;
+    if (lane.blocked || lane.at == lane.pending.size()) continue;
     const int depends = graph_->nodes_[lane.pending[lane.at]].depends;
-    const bool met = depends < 0 || done_[static_cast<size_t>(depends)];
-    if (met && !lane.blocked) ready.push_back(&lane);
+    if (depends >= 0 && !done_[static_cast<size_t>(depends)]) continue;
+    if (!context.seed) return &lane;
+    const uint64_t drawn =
+        draw(*context.seed, done_count_, static_cast<uint64_t>(&lane - lanes_.data()));
+    if (best && drawn >= lowest) continue;
+    best = &lane;
+    lowest = drawn;
   }
-  return ready;
+  return best;
 }
 
 Step GraphRun::run_by_lane(RunContext& context) {
-  if (lanes_.empty()) start_lanes(0);
   for (Lane& lane : lanes_) lane.blocked = false;
-  for (;;) {
-    bool pending = false;
-    const std::vector<Lane*> ready = ready_lanes(&pending);
-    if (!pending) return Step::Done;
-    if (ready.empty()) return Step::Blocked;
-    Lane& lane = *ready[context.rng && ready.size() > 1 ? (*context.rng)() % ready.size() : 0];
-    const size_t index = lane.pending[lane.at];
-    const Step step = graph_->nodes_[index].task->run(context);
+  while (Lane* lane = pick(context)) {
+    const size_t index = lane->pending[lane->at];
+    Task& task = *graph_->nodes_[index].task;
+    const Step step = run_task(task, context);
     if (step == Step::Failed) {
       context.error = at_node(index, context.error);
       return step;
     }
     if (step == Step::Blocked) {
-      lane.blocked = true;
       note_wait(index);
+      if (context.yields) return step;  // a conditional body does
+      lane->blocked = true;
       continue;
     }
     done_[index] = true;
-    ++lane.at;
+    ++done_count_;
+    ++lane->at;
     context.progressed = true;
     for (Lane& other : lanes_) other.blocked = false;
+    // Under a seed another stream may come between any two nodes.
+    context.yields = context.seed && !task.is_mark() && done_count_ < done_.size();
+    if (context.yields) return Step::Blocked;
   }
+  return done_count_ == done_.size() ? Step::Done : Step::Blocked;
 }
 
 Error Graph::replay(Stream& stream) {
   if (!captured()) {
     return {Code::ModelCaptured, describe() + " is still being captured. End the capture first."};
   }
-  if (Graph* other = stream.capturing()) {
+  if (const auto other = Graph::of(stream)) {
     return other->refuse_wait(stream, ("replay " + describe() + " on").c_str());
   }
   if (&stream.device() != &context_.device()) {
@@ -147,8 +162,9 @@ Error Graph::replay(Stream& stream) {
                                     " and can't be replayed on " + stream.describe() + "."};
   }
   if (log_enabled(LogLevel::Info)) {
-    log_line(LogLevel::Info, "graph", "capture model execute, model_id=" + std::to_string(id_) +
-                                          ", stream_id=" + std::to_string(stream.id()));
+    log_line(LogLevel::Info, "graph",
+             "capture model execute, model_id=" + std::to_string(id_) +
+                 ", stream_id=" + std::to_string(stream.id()));
   }
   return stream.submit(std::make_unique<GraphRun>(shared_from_this()));
 }

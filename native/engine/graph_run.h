@@ -21,7 +21,6 @@ class GraphRun : public Task {
   TaskKind kind() const override { return TaskKind::Graph; }
   std::string name() const override { return "the replay of " + graph_->describe(); }
   std::string waits_for() const override { return waits_for_; }
-  bool may_hang() const override { return !waiting_ || waiting_->may_hang(); }
   void drop() override { release(); }
 
  private:
@@ -36,15 +35,16 @@ class GraphRun : public Task {
   void note_wait(size_t index);
   Step run_in_order(RunContext& context);
   void start_lanes(size_t first);
-  std::vector<Lane*> ready_lanes(bool* pending);
+  Lane* pick(const RunContext& context);
   Step run_by_lane(RunContext& context);
 
   const std::shared_ptr<Graph> graph_;
   bool started_ = false;
+  bool released_ = false;
   size_t next_ = 0;          // in the graph's program, while in order
   std::vector<Lane> lanes_;  // empty while in order
   std::vector<bool> done_;   // per node, once by lane
-  const Task* waiting_ = nullptr;
+  size_t done_count_ = 0;
   std::string waits_for_;
 };
 

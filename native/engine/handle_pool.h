@@ -8,11 +8,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
-#include <vector>
 
 namespace softnpu {
 
@@ -32,8 +32,8 @@ class HandlePool {
     std::lock_guard lock(mutex_);
     size_t index = next_;
     if (!free_.empty()) {
-      index = free_.back();
-      free_.pop_back();
+      index = free_.front();
+      free_.pop_front();
     } else if (slots_ && next_ < capacity_) {
       ++next_;
     } else {
@@ -53,7 +53,8 @@ class HandlePool {
   }
 
   T* find(const void* handle) const {
-    const uintptr_t offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(slots_);
+    const uintptr_t offset =
+        reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(slots_);
     const size_t index = offset / sizeof(Slot);
     if (offset % sizeof(Slot) != 0 || index >= capacity_) return nullptr;
     if (!live_[index].load(std::memory_order_acquire)) return nullptr;
@@ -67,8 +68,8 @@ class HandlePool {
   const size_t capacity_;
   Slot* slots_ = nullptr;
   std::unique_ptr<std::atomic<bool>[]> live_;
-  std::mutex mutex_;            // guards the below
-  std::vector<size_t> free_;
+  std::mutex mutex_;         // guards the below
+  std::deque<size_t> free_;  // the longest free first, so that a stale handle stays stale for long
   size_t next_ = 0;
 };
 

@@ -1,9 +1,10 @@
-// Host functions in a stream: run by a thread of ours, or (the older form) by a thread of the user's
-// that subscribed to the stream.
+// Host functions in a stream: run by a thread of ours, or (the older form) by a thread of the
+// user's that subscribed to the stream.
+#include <pthread.h>
+
 #include <condition_variable>
 #include <deque>
 #include <map>
-#include <pthread.h>
 
 #include "context.h"
 #include "device.h"
@@ -17,8 +18,7 @@ struct Call {
   void (*fn)(void*);
   void* data;
   Device* device;
-  std::atomic<bool> posted{false};
-  std::atomic<bool> started{false};
+  std::atomic<bool> cancelled{false};
   std::atomic<bool> done{false};
 };
 
@@ -44,9 +44,8 @@ struct CallQueue {
     std::shared_ptr<Call> call = calls.front();
     calls.pop_front();
     lock.unlock();
-    call->started.store(true);
     Device::add_busy(1);
-    call->fn(call->data);
+    if (!call->cancelled.load()) call->fn(call->data);
     Device::add_busy(-1);
     call->done.store(true);
     call->device->poke();
@@ -70,15 +69,20 @@ std::map<uint64_t, std::shared_ptr<CallQueue>>& thread_queues() {
   static auto* queues = new std::map<uint64_t, std::shared_ptr<CallQueue>>;
   return *queues;
 }
-std::map<Stream*, uint64_t>& subscriptions() {
-  static auto* streams = new std::map<Stream*, uint64_t>;
+std::map<const Stream*, uint64_t>& subscriptions() {
+  static auto* streams = new std::map<const Stream*, uint64_t>;
   return *streams;
 }
 
 class HostFuncTask : public Task {
  public:
-  HostFuncTask(void (*fn)(void*), void* data, Stream& stream, std::shared_ptr<CallQueue> queue, bool blocking)
-      : fn_(fn), data_(data), device_(stream.device()), queue_(std::move(queue)), blocking_(blocking) {}
+  HostFuncTask(void (*fn)(void*), void* data, Stream& stream, std::shared_ptr<CallQueue> queue,
+               bool blocking)
+      : fn_(fn),
+        data_(data),
+        device_(stream.device()),
+        queue_(std::move(queue)),
+        blocking_(blocking) {}
   Step run(RunContext&) override {
     if (!call_) {
       call_ = std::make_shared<Call>();
@@ -92,11 +96,16 @@ class HostFuncTask : public Task {
     return Step::Done;
   }
   TaskKind kind() const override { return TaskKind::HostFunc; }
-  std::string name() const override { return queue_ ? "aclrtLaunchCallback" : "aclrtLaunchHostFunc"; }
-  std::string waits_for() const override {
-    return queue_ ? "the subscribed thread to call aclrtProcessReport" : "its host function to return";
+  std::string name() const override {
+    return queue_ ? "aclrtLaunchCallback" : "aclrtLaunchHostFunc";
   }
-  bool may_hang() const override { return queue_ && call_ && !call_->started.load(); }
+  std::string waits_for() const override {
+    return queue_ ? "the subscribed thread to call aclrtProcessReport"
+                  : "its host function to return";
+  }
+  void drop() override {
+    if (call_) call_->cancelled.store(true);
+  }
 
  private:
   void (*const fn_)(void*);
@@ -134,6 +143,11 @@ Error unsubscribe_report(uint64_t thread_id, Stream& stream) {
   return Error::ok();
 }
 
+void forget_subscription(const Stream& stream) {
+  std::lock_guard lock(g_mutex);
+  subscriptions().erase(&stream);
+}
+
 Error launch_callback(Stream& stream, void (*fn)(void*), void* data, bool blocking) {
   if (!fn) return {Code::InvalidParam, "aclrtLaunchCallback needs a function."};
   std::shared_ptr<CallQueue> queue;
@@ -143,8 +157,8 @@ Error launch_callback(Stream& stream, void (*fn)(void*), void* data, bool blocki
     if (it != subscriptions().end()) queue = thread_queues()[it->second];
   }
   if (!queue) {
-    return {Code::NoCallbackThread, "No thread subscribed to the callbacks of " + stream.describe() +
-                                        ". Call aclrtSubscribeReport first."};
+    return {Code::NoCallbackThread, "No thread subscribed to the callbacks of " +
+                                        stream.describe() + ". Call aclrtSubscribeReport first."};
   }
   return stream.submit(std::make_unique<HostFuncTask>(fn, data, stream, queue, blocking));
 }
@@ -157,7 +171,8 @@ Error process_report(int timeout_ms) {
     if (it != thread_queues().end()) queue = it->second;
   }
   if (!queue) {
-    return {Code::NoCallbackThread, "This thread subscribed to no stream. Call aclrtSubscribeReport first."};
+    return {Code::NoCallbackThread,
+            "This thread subscribed to no stream. Call aclrtSubscribeReport first."};
   }
   if (queue->run_next(timeout_ms)) return Error::ok();
   return {Code::ReportTimeout, "No callback came within " + std::to_string(timeout_ms) + " ms."};

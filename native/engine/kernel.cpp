@@ -30,11 +30,16 @@ std::set<void*>& live_functions() {
 
 const char* fault_name(int32_t kind) {
   switch (kind) {
-    case SN_FAULT_GM_RANGE: return "global memory access out of range";
-    case SN_FAULT_UB_RANGE: return "on-chip buffer access out of range";
-    case SN_FAULT_FLAG: return "unmatched flag";
-    case SN_FAULT_ARITHMETIC: return "arithmetic fault";
-    default: return "fault";
+    case SN_FAULT_GM_RANGE:
+      return "global memory access out of range";
+    case SN_FAULT_UB_RANGE:
+      return "on-chip buffer access out of range";
+    case SN_FAULT_FLAG:
+      return "unmatched flag";
+    case SN_FAULT_ARITHMETIC:
+      return "arithmetic fault";
+    default:
+      return "fault";
   }
 }
 
@@ -51,29 +56,32 @@ SnGmRange gm_range(const SnLaunch* launch, const void* address) {
   return {found.begin, found.begin + found.size};
 }
 
-void report_fault(const SnLaunch* launch, int32_t kind, uint32_t block, const char* core, uint64_t address,
-                  const char* where, const char* what) {
+void report_fault(const SnLaunch* launch, int32_t kind, uint32_t block, const char* core,
+                  uint64_t address, const char* where, const char* what) {
   auto& state = *static_cast<Launch*>(launch->engine);
   std::lock_guard lock(state.mutex);
   if (!state.fault.empty()) return;
   char text[64];
   std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
-  state.fault = "kernel " + state.function.name + ", block " + std::to_string(block) + ", core " + core +
-                ": " + fault_name(kind) + " at address " + text + ": " + what;
+  state.fault = "kernel " + state.function.name + ", block " + std::to_string(block) + ", core " +
+                core + ": " + fault_name(kind) + " at address " + text + ": " + what;
   if (where && *where) state.fault += std::string(" (") + where + ")";
 }
 
 class KernelTask : public Task {
  public:
   KernelTask(KernelFunction& function, uint32_t blocks, const void* args, size_t size)
-      : function_(function), keep_(function.binary.shared_from_this()), blocks_(blocks),
+      : function_(function),
+        keep_(function.binary.shared_from_this()),
+        blocks_(blocks),
         args_(static_cast<const char*>(args), static_cast<const char*>(args) + size) {}
 
   Step run(RunContext& context) override {
     Launch state{function_, context.device.memory(), {}, {}};
     const Soc& soc = settings().soc;
-    const SnLaunch launch{SN_LAUNCH_ABI, blocks_, args_.data(), args_.size(), soc.ub_bytes, soc.l1_bytes,
-                          soc.l0a_bytes, soc.l0b_bytes, soc.l0c_bytes, gm_range, report_fault, &state};
+    const SnLaunch launch{SN_LAUNCH_ABI, blocks_,      args_.data(),  args_.size(),
+                          soc.ub_bytes,  soc.l1_bytes, soc.l0a_bytes, soc.l0b_bytes,
+                          soc.l0c_bytes, gm_range,     report_fault,  &state};
     const auto entry = reinterpret_cast<SnKernelFn>(function_.entry);
     std::atomic<int32_t> failed{0};
     const auto run_block = [&](uint32_t block) {
@@ -82,19 +90,20 @@ class KernelTask : public Task {
     };
     const int64_t begin = Device::now_ns();
     // Under a seed blocks run in order, so that atomics add up in the same order every time.
-    run_blocks(blocks_, context.rng ? 0 : function_.last_ns.load(), run_block);
+    run_blocks(blocks_, context.seed ? 0 : function_.last_ns.load(), run_block);
     function_.last_ns.store(Device::now_ns() - begin);
-    if (!failed.load()) return Step::Done;
-    const std::string reason = state.fault.empty()
-                                   ? "kernel " + function_.name + " returned " + std::to_string(failed.load())
-                                   : state.fault;
+    if (!failed.load() && state.fault.empty()) return Step::Done;
+    const std::string reason = state.fault.empty() ? "kernel " + function_.name + " returned " +
+                                                         std::to_string(failed.load())
+                                                   : state.fault;
     context.error = {Code::KernelException, reason + "."};
     return Step::Failed;
   }
   TaskKind kind() const override { return TaskKind::Kernel; }
   std::string name() const override { return function_.name; }
   std::string detail() const override {
-    return std::to_string(blocks_) + " blocks, " + std::to_string(args_.size()) + " bytes of arguments";
+    return std::to_string(blocks_) + " blocks, " + std::to_string(args_.size()) +
+           " bytes of arguments";
   }
 
  private:
@@ -126,10 +135,11 @@ Error KernelBinary::load(const void* data, size_t bytes, KernelBinary** out) {
   void* library = written == bytes ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (!library) {
     const char* why = written == bytes ? dlerror() : "it could not be stored";
-    Error error{Code::KernelBinary, std::string("The kernel binary of ") + std::to_string(bytes) +
-                                        " bytes can't be loaded: " + (why ? why : "unknown reason") +
-                                        ". It must be a shared object that softnpu's compiler made for "
-                                        "this machine."};
+    Error error{Code::KernelBinary,
+                std::string("The kernel binary of ") + std::to_string(bytes) +
+                    " bytes can't be loaded: " + (why ? why : "unknown reason") +
+                    ". It must be a shared object that softnpu's compiler made for "
+                    "this machine."};
     if (file >= 0) close(file);
     return error;
   }
@@ -175,12 +185,15 @@ KernelFunction* kernel_function_from_handle(void* handle) {
   return live_functions().count(handle) ? static_cast<KernelFunction*>(handle) : nullptr;
 }
 
-Error launch_kernel(Stream& stream, KernelFunction& function, uint32_t blocks, const void* args, size_t size) {
+Error launch_kernel(Stream& stream, KernelFunction& function, uint32_t blocks, const void* args,
+                    size_t size) {
   if (blocks < 1 || blocks > kMaxBlocks) {
     return {Code::InvalidParam, "kernel " + function.name + ": " + std::to_string(blocks) +
-                                    " blocks; there must be 1 to " + std::to_string(kMaxBlocks) + "."};
+                                    " blocks; there must be 1 to " + std::to_string(kMaxBlocks) +
+                                    "."};
   }
-  if (size && !args) return {Code::InvalidParam, "kernel " + function.name + ": arguments are missing."};
+  if (size && !args)
+    return {Code::InvalidParam, "kernel " + function.name + ": arguments are missing."};
   return stream.submit(std::make_unique<KernelTask>(function, blocks, args, size));
 }
 

@@ -18,8 +18,8 @@ class KernelBinary;
 
 struct KernelFunction {
   std::string name;
-  void* entry;            // SnKernelFn
-  KernelBinary& binary;   // owns this function
+  void* entry;                      // SnKernelFn
+  KernelBinary& binary;             // owns this function
   std::atomic<int64_t> last_ns{0};  // how long its last run took
   KernelFunction(std::string function_name, void* function_entry, KernelBinary& owner)
       : name(std::move(function_name)), entry(function_entry), binary(owner) {}

@@ -94,8 +94,8 @@ DeviceMemory::DeviceMemory(int device, uint64_t capacity) : device_(device), cap
 DeviceMemory::~DeviceMemory() { clear(); }
 
 Error DeviceMemory::charge(size_t bytes, const char* what) {
-  const std::string head = std::string(what) + " of " + std::to_string(bytes) + " bytes on device " +
-                           std::to_string(device_) + " failed: ";
+  const std::string head = std::string(what) + " of " + std::to_string(bytes) +
+                           " bytes on device " + std::to_string(device_) + " failed: ";
   if (bytes > capacity_ || used_ > capacity_ - bytes) {
     return {Code::OutOfMemory, head + mib(used_) + " of " + mib(capacity_) +
                                    " are in use. Free memory, or set SOFTNPU_HBM_BYTES or another "
@@ -104,9 +104,9 @@ Error DeviceMemory::charge(size_t bytes, const char* what) {
   const uint64_t budget = machine_budget();
   const uint64_t all = g_used_all.load();
   if (bytes > budget || all > budget - bytes || bytes > machine_available()) {
-    return {Code::OutOfMemory,
-            head + "this machine can give " + mib(budget) + " to all devices, of which " + mib(all) +
-                " are in use (the SoC would have " + mib(capacity_) + ")."};
+    return {Code::OutOfMemory, head + "this machine can give " + mib(budget) +
+                                   " to all devices, of which " + mib(all) +
+                                   " are in use (the SoC would have " + mib(capacity_) + ")."};
   }
   used_ += bytes;
   g_used_all += bytes;
@@ -116,7 +116,8 @@ Error DeviceMemory::charge(size_t bytes, const char* what) {
 Error DeviceMemory::allocate(size_t bytes, void** out) {
   if (bytes == 0) return {Code::InvalidParam, "An allocation of 0 bytes was asked for."};
   if (bytes > std::numeric_limits<size_t>::max() / 2) {
-    return {Code::OutOfMemory, "An allocation of " + std::to_string(bytes) + " bytes is too large."};
+    return {Code::OutOfMemory,
+            "An allocation of " + std::to_string(bytes) + " bytes is too large."};
   }
   std::unique_lock lock(mutex_);
   if (Error error = charge(bytes, "An allocation"); error.failed()) return error;
@@ -280,15 +281,15 @@ Error DeviceMemory::map(void* address, size_t bytes, size_t offset, void* handle
   }
   const Allocation range = find_in(ranges_, begin);
   const size_t length = round_up(bytes, kPage);
-  if (!range.size || !range.contains(begin, length) || begin % kPage || offset % kPage ||
+  if (!bytes || !range.size || !range.contains(begin, length) || begin % kPage || offset % kPage ||
       offset > block->size || bytes > round_up(block->size, kPage) - offset) {
     return {Code::InvalidParam, "Mapping " + std::to_string(bytes) + " bytes at " + hex(begin) +
                                     " does not fit the reserved range or the block."};
   }
   const auto next = mappings_.lower_bound(begin);
   const bool overlaps_next = next != mappings_.end() && next->first < begin + length;
-  const bool overlaps_previous = next != mappings_.begin() &&
-                                 std::prev(next)->first + std::prev(next)->second.size > begin;
+  const bool overlaps_previous =
+      next != mappings_.begin() && std::prev(next)->first + std::prev(next)->second.size > begin;
   if (overlaps_next || overlaps_previous) {
     return {Code::InvalidParam, hex(begin) + " is mapped already. Unmap it first."};
   }
@@ -305,11 +306,11 @@ Error DeviceMemory::unmap(void* address) {
   std::unique_lock lock(mutex_);
   const auto it = mappings_.find(reinterpret_cast<uintptr_t>(address));
   if (it == mappings_.end()) {
-    return {Code::InvalidFree, hex(reinterpret_cast<uintptr_t>(address)) +
-                                   " is not the start of a mapping."};
+    return {Code::InvalidFree,
+            hex(reinterpret_cast<uintptr_t>(address)) + " is not the start of a mapping."};
   }
-  mmap(address, it->second.size, PROT_NONE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mmap(address, it->second.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+       -1, 0);
   --it->second.physical->mapped;
   mappings_.erase(it);
   ++generation_;
@@ -342,8 +343,8 @@ PinnedMemory& PinnedMemory::instance() {
 
 Error PinnedMemory::allocate(size_t bytes, void** out) {
   if (bytes == 0) return {Code::InvalidParam, "Pinned memory of 0 bytes was asked for."};
-  void* address = bytes <= machine_available() ? std::aligned_alloc(kPage, round_up(bytes, kPage))
-                                               : nullptr;
+  void* address =
+      bytes <= machine_available() ? std::aligned_alloc(kPage, round_up(bytes, kPage)) : nullptr;
   if (!address) return map_failed("Pinned memory", bytes);
   std::unique_lock lock(mutex_);
   owned_[reinterpret_cast<uintptr_t>(address)] = bytes;
@@ -354,8 +355,8 @@ Error PinnedMemory::allocate(size_t bytes, void** out) {
 Error PinnedMemory::release(void* address) {
   std::unique_lock lock(mutex_);
   if (!owned_.erase(reinterpret_cast<uintptr_t>(address))) {
-    return {Code::InvalidFree, hex(reinterpret_cast<uintptr_t>(address)) +
-                                   " is not the start of pinned memory."};
+    return {Code::InvalidFree,
+            hex(reinterpret_cast<uintptr_t>(address)) + " is not the start of pinned memory."};
   }
   std::free(address);
   return Error::ok();
@@ -365,8 +366,8 @@ Error PinnedMemory::register_range(void* address, size_t bytes) {
   if (!address || !bytes) return {Code::InvalidParam, "Registering needs an address and a size."};
   std::unique_lock lock(mutex_);
   if (!registered_.emplace(reinterpret_cast<uintptr_t>(address), bytes).second) {
-    return {Code::InvalidParam, hex(reinterpret_cast<uintptr_t>(address)) +
-                                    " is registered already."};
+    return {Code::InvalidParam,
+            hex(reinterpret_cast<uintptr_t>(address)) + " is registered already."};
   }
   return Error::ok();
 }

@@ -63,7 +63,7 @@ class DeviceMemory {
   const int device_;
   const uint64_t capacity_;
   std::atomic<uint64_t> generation_{1};
-  mutable std::shared_mutex mutex_;          // guards all below
+  mutable std::shared_mutex mutex_;  // guards all below
   uint64_t used_ = 0;
   std::map<uintptr_t, size_t> allocations_;  // begin -> size asked for
   std::map<uintptr_t, size_t> ranges_;       // reserved virtual ranges

@@ -14,8 +14,10 @@ class Context;
 
 enum class CopyKind { HostToHost, HostToDevice, DeviceToHost, DeviceToDevice, Default };
 
-Error copy(Context& context, void* dst, size_t dst_max, const void* src, size_t count, CopyKind kind);
-// Pageable host memory: outside a capture the source is read at the call, as the runtime stages it.
+Error copy(Context& context, void* dst, size_t dst_max, const void* src, size_t count,
+           CopyKind kind);
+// Pageable host memory, which is legal outside a capture alone: a source is read at the call, a
+// destination is written when the call returns.
 Error copy_async(Stream& stream, void* dst, size_t dst_max, const void* src, size_t count,
                  CopyKind kind, const char* call);
 Error copy_2d(Context& context, void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
@@ -37,5 +39,6 @@ Error subscribe_report(uint64_t thread_id, Stream& stream);
 Error unsubscribe_report(uint64_t thread_id, Stream& stream);
 Error launch_callback(Stream& stream, void (*fn)(void*), void* data, bool blocking);
 Error process_report(int timeout_ms);
+void forget_subscription(const Stream& stream);  // the stream ends
 
 }  // namespace softnpu

@@ -22,8 +22,8 @@ Error read_unsigned(const char* name, uint64_t lowest, uint64_t highest, uint64_
   errno = 0;
   const unsigned long long value = std::strtoull(text, &end, 10);
   if (errno || *end || text[0] == '-' || value < lowest || value > highest) {
-    const std::string wanted = "a whole number from " + std::to_string(lowest) + " to " +
-                               std::to_string(highest);
+    const std::string wanted =
+        "a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest);
     return bad_value(name, text, wanted.c_str());
   }
   *out = value;

@@ -39,9 +39,23 @@ class Stream {
   // Waits until all that was submitted before has run; a negative time-out waits for ever.
   Error synchronize(int timeout_ms = -1);
 
-  // Lock-free: asked by the allocator and by every operator.
-  CaptureStatus capture_status() const;
-  Graph* capturing() const { return capture_.load(std::memory_order_acquire); }
+  // Lock-free: asked by the allocator and by every operator. *graph is null exactly for None; it
+  // must not be looked into unless Graph::of() says that it is still there.
+  CaptureStatus capture_info(Graph** graph) const {
+    const uintptr_t word = capture_.load(std::memory_order_acquire);
+    *graph = reinterpret_cast<Graph*>(word & ~kInvalidated);
+    if (!word) return CaptureStatus::None;
+    return word & kInvalidated ? CaptureStatus::Invalidated : CaptureStatus::Active;
+  }
+  CaptureStatus capture_status() const {
+    Graph* graph = nullptr;
+    return capture_info(&graph);
+  }
+  Graph* capturing() const {
+    Graph* graph = nullptr;
+    (void)capture_info(&graph);
+    return graph;
+  }
 
   Context& context() const { return context_; }
   Device& device() const;
@@ -59,7 +73,10 @@ class Stream {
   const uint32_t id_;
   const uint32_t flags_;
   const bool is_default_;
-  std::atomic<Graph*> capture_{nullptr};
+  // The graph that captures this stream, and in the lowest bit whether its capture is invalidated:
+  // one word, so that both are read at once. Written under that graph's mutex.
+  static constexpr uintptr_t kInvalidated = 1;
+  std::atomic<uintptr_t> capture_{0};
   int lane_ = -1;  // this stream's lane in capture_; guarded by that graph's mutex
 
   // While a task group is being updated here, submitted tasks are collected instead of queued.
@@ -73,6 +90,7 @@ class Stream {
   uint64_t completed_ = 0;       // tasks ever run or dropped
   bool active_ = false;          // in the device's list of streams with work
   bool running_ = false;         // its head task is being run
+  bool freeing_ = false;         // a task that has run is being freed
   uint64_t blocked_at_ = ~0ull;  // the device's progress when its head last blocked
 };
 

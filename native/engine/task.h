@@ -1,8 +1,9 @@
 // One unit of device work: an entry of a stream's queue or a node of a graph.
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <random>
+#include <optional>
 #include <string>
 
 #include "error.h"
@@ -16,8 +17,19 @@ class Stream;
 enum class Step { Done, Blocked, Failed };
 
 enum class TaskKind {
-  Operator, Kernel, Copy, Fill, EventRecord, EventWait, EventReset, ValueWrite, ValueWait,
-  HostFunc, Graph, Condition, Marker,
+  Operator,
+  Kernel,
+  Copy,
+  Fill,
+  EventRecord,
+  EventWait,
+  EventReset,
+  ValueWrite,
+  ValueWait,
+  HostFunc,
+  Graph,
+  Condition,
+  Marker,
 };
 const char* task_kind_name(TaskKind kind);
 
@@ -25,13 +37,15 @@ const char* task_kind_name(TaskKind kind);
 struct RunContext {
   Device& device;
   Stream& stream;
-  std::mt19937_64* rng = nullptr;  // under a seed: where an order is free, it is drawn from here
-  bool progressed = false;         // set by a task that blocks after having done some of its work
+  std::optional<uint64_t> seed;  // set: where an order is free, it is drawn from here (draw.h)
+  bool progressed = false;       // set by a task that blocks after having done some of its work
+  bool yields = false;           // set by one that "blocks" only to let other streams go first
   Error error;
 };
 
 // run() is called by one executor at a time. A graph keeps its tasks and runs them once per replay,
-// so run() must leave the task ready to run again. A task that returns Blocked is asked again later.
+// so run() must leave the task ready to run again. A task that returns Blocked is asked again
+// later.
 class Task {
  public:
   virtual ~Task() = default;
@@ -43,15 +57,21 @@ class Task {
   virtual std::string detail() const { return {}; }
   // What a blocked task waits for, for hang reports.
   virtual std::string waits_for() const { return {}; }
-  // False while a host function that this task waits for is still at work: no sign of a hang.
-  virtual bool may_hang() const { return true; }
-  // Fails when memory that the task touches is gone. Asked before a replay if memory was freed since.
+  // Fails when memory that the task touches is gone. Asked before a replay if memory was freed
+  // since.
   virtual Error check_memory(const DeviceMemory&) const { return Error::ok(); }
   // True for a task that only stands for an order between other tasks of a graph.
   virtual bool is_mark() const { return false; }
-  // The task will never run: its stream was destroyed or its context failed.
+  // The task will never run: its stream was destroyed or its context failed. Called with the
+  // device's lock held.
   virtual void drop() {}
+
+  // The device memory's generation when the task's memory was last known to be live.
+  uint64_t memory_generation = 0;
 };
 using TaskPtr = std::unique_ptr<Task>;
+
+// task.run(), where an exception is a failure of the task.
+Step run_task(Task& task, RunContext& context);
 
 }  // namespace softnpu

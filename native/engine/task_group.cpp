@@ -1,23 +1,48 @@
-// Task groups: tasks of a captured graph that a later call replaces, e.g. an attention operator whose
-// sequence lengths are host integers. The replacement runs in the order of the updating stream, so a
-// replay that is past the task does not see it.
+// Task groups: tasks of a captured graph that a later call replaces, e.g. an attention operator
+// whose sequence lengths are host integers. The replacement runs in the order of the updating
+// stream, so a replay that is past the task does not see it.
+#include <unordered_map>
+
 #include "context.h"
 #include "device.h"
 #include "graph.h"
 
 namespace softnpu {
+namespace {
+
+std::mutex g_groups_mutex;  // guards the map
+std::unordered_map<const void*, std::weak_ptr<TaskGroup>>& live_groups() {
+  static auto* groups = new std::unordered_map<const void*, std::weak_ptr<TaskGroup>>;
+  return *groups;
+}
+
+}  // namespace
+
+TaskGroup::~TaskGroup() {
+  std::lock_guard lock(g_groups_mutex);
+  live_groups().erase(this);
+}
+
+std::shared_ptr<TaskGroup> TaskGroup::find(void* handle) {
+  std::lock_guard lock(g_groups_mutex);
+  const auto it = live_groups().find(handle);
+  return it == live_groups().end() ? nullptr : it->second.lock();
+}
 
 class UpdateTask : public Task {
  public:
   UpdateTask(std::shared_ptr<Graph> graph, size_t first, std::vector<TaskPtr> tasks)
       : graph_(std::move(graph)), first_(first), tasks_(std::move(tasks)) {}
   Step run(RunContext&) override {
+    std::lock_guard lock(graph_->mutex_);
     for (size_t i = 0; i < tasks_.size(); ++i) graph_->nodes_[first_ + i].task.swap(tasks_[i]);
     graph_->checked_generation_ = 0;
     return Step::Done;
   }
   TaskKind kind() const override { return TaskKind::Marker; }
-  std::string name() const override { return "the update of a task group of " + graph_->describe(); }
+  std::string name() const override {
+    return "the update of a task group of " + graph_->describe();
+  }
 
  private:
   const std::shared_ptr<Graph> graph_;
@@ -26,18 +51,16 @@ class UpdateTask : public Task {
 };
 
 Error Graph::group_begin(Stream& stream) {
-  Graph* graph = stream.capturing();
+  const auto graph = of(stream);
   if (!graph) {
     return {Code::NotCaptured, stream.describe() + " does not capture: a task group can't begin."};
   }
   std::lock_guard lock(graph->mutex_);
-  if (graph->status() == CaptureStatus::Invalidated) {
-    return {Code::CaptureInvalidated, "The capture was invalidated before: " +
-                                          graph->capture_->reason.message()};
-  }
+  if (Error error = graph->check_open(stream, "A task group"); error.failed()) return error;
   if (graph->capture_->group_stream) {
-    return graph->invalidate({Code::TaskGroupStatus, "A task group is open already on " +
-                                                         graph->capture_->group_stream->describe() + "."});
+    return graph->invalidate(
+        {Code::TaskGroupStatus,
+         "A task group is open already on " + graph->capture_->group_stream->describe() + "."});
   }
   graph->capture_->group_stream = &stream;
   graph->capture_->group_first = graph->nodes_.size();
@@ -46,17 +69,15 @@ Error Graph::group_begin(Stream& stream) {
 
 Error Graph::group_end(Stream& stream, void** handle) {
   *handle = nullptr;
-  Graph* graph = stream.capturing();
+  const auto graph = of(stream);
   if (!graph) {
     return {Code::NotCaptured, stream.describe() + " does not capture: a task group can't end."};
   }
   std::lock_guard lock(graph->mutex_);
-  if (graph->status() == CaptureStatus::Invalidated) {
-    return {Code::CaptureInvalidated, "The capture was invalidated before: " +
-                                          graph->capture_->reason.message()};
-  }
+  if (Error error = graph->check_open(stream, "A task group"); error.failed()) return error;
   if (graph->capture_->group_stream != &stream) {
-    return graph->invalidate({Code::TaskGroupStatus, "No task group is open on " + stream.describe() + "."});
+    return graph->invalidate(
+        {Code::TaskGroupStatus, "No task group is open on " + stream.describe() + "."});
   }
   auto group = std::make_shared<TaskGroup>();
   group->graph = graph->weak_from_this();
@@ -64,6 +85,10 @@ Error Graph::group_end(Stream& stream, void** handle) {
   group->count = graph->nodes_.size() - group->first;
   graph->capture_->group_stream = nullptr;
   *handle = group.get();
+  {
+    std::lock_guard groups_lock(g_groups_mutex);
+    live_groups()[group.get()] = group;
+  }
   graph->groups_.push_back(std::move(group));
   return Error::ok();
 }
@@ -74,23 +99,15 @@ Error Graph::update_begin(Stream& stream, void* handle) {
                                        " while that stream captures."};
   }
   if (stream.updating_) {
-    return {Code::TaskGroupStatus, stream.describe() + " updates a task group already. End that first."};
+    return {Code::TaskGroupStatus,
+            stream.describe() + " updates a task group already. End that first."};
   }
-  std::shared_ptr<TaskGroup> group;
-  {
-    std::lock_guard lock(stream.context().mutex_);
-    for (const auto& graph : stream.context().graphs_) {
-      std::lock_guard graph_lock(graph->mutex_);
-      for (const auto& candidate : graph->groups_) {
-        if (candidate.get() == handle) group = candidate;
-      }
-    }
-  }
-  if (!group) {
+  std::shared_ptr<TaskGroup> group = TaskGroup::find(handle);
+  const std::shared_ptr<Graph> graph = group ? group->graph.lock() : nullptr;
+  if (!graph || !from_handle(graph.get())) {
     return {Code::InvalidHandle, "The task group's handle is unknown, or its graph was destroyed."};
   }
-  const std::shared_ptr<Graph> graph = group->graph.lock();
-  if (!graph || !graph->captured()) {
+  if (!graph->captured()) {
     return {Code::TaskGroupStatus, "The task group's graph is still being captured."};
   }
   stream.updating_ = std::move(group);
@@ -106,18 +123,24 @@ Error Graph::update_end(Stream& stream) {
     return {Code::TaskGroupStatus, stream.describe() + " updates no task group: nothing to end."};
   }
   const std::shared_ptr<Graph> graph = group->graph.lock();
-  if (!graph) return {Code::InvalidHandle, "The task group's graph was destroyed."};
+  if (!graph || !from_handle(graph.get())) {
+    return {Code::InvalidHandle, "The task group's graph was destroyed."};
+  }
+  std::unique_lock lock(graph->mutex_);
   bool same = tasks.size() == group->count;
   for (size_t i = 0; same && i < tasks.size(); ++i) {
     const Task& old = *graph->nodes_[group->first + i].task;
     same = old.kind() == tasks[i]->kind() && old.name() == tasks[i]->name();
   }
   if (!same) {
-    return {Code::TaskGroupMismatch, "task group update error: " + graph->describe() + " captured " +
-                                         std::to_string(group->count) + " task(s) in this group, the update "
-                                         "submitted " + std::to_string(tasks.size()) +
+    return {Code::TaskGroupMismatch, "task group update error: " + graph->describe() +
+                                         " captured " + std::to_string(group->count) +
+                                         " task(s) in this group, the update "
+                                         "submitted " +
+                                         std::to_string(tasks.size()) +
                                          " or other ones. Issue the same calls in the same order."};
   }
+  lock.unlock();
   return stream.submit(std::make_unique<UpdateTask>(graph, group->first, std::move(tasks)));
 }
 

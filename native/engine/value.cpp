@@ -1,4 +1,5 @@
-// Writing and waiting for a 64-bit value in device memory: how streams and graphs signal each other.
+// Writing and waiting for a 64-bit value in device memory: how streams and graphs signal each
+// other.
 #include <atomic>
 #include <cstdio>
 
@@ -45,7 +46,9 @@ class ValueWaitTask : public Task {
  public:
   ValueWaitTask(void* address, uint64_t value, ValueTest test)
       : address_(address), value_(value), test_(test) {}
-  Step run(RunContext&) override { return holds(cell(address_).load()) ? Step::Done : Step::Blocked; }
+  Step run(RunContext&) override {
+    return holds(cell(address_).load()) ? Step::Done : Step::Blocked;
+  }
   TaskKind kind() const override { return TaskKind::ValueWait; }
   std::string name() const override {
     return "MEM_WAIT_VALUE_" + std::to_string(reinterpret_cast<uintptr_t>(address_));
@@ -62,10 +65,14 @@ class ValueWaitTask : public Task {
  private:
   bool holds(uint64_t now) const {
     switch (test_) {
-      case ValueTest::GreaterEqual: return static_cast<int64_t>(now - value_) >= 0;
-      case ValueTest::Equal: return now == value_;
-      case ValueTest::And: return (now & value_) != 0;
-      case ValueTest::Nor: return ~(now | value_) != 0;
+      case ValueTest::GreaterEqual:
+        return static_cast<int64_t>(now - value_) >= 0;
+      case ValueTest::Equal:
+        return now == value_;
+      case ValueTest::And:
+        return (now & value_) != 0;
+      case ValueTest::Nor:
+        return ~(now | value_) != 0;
     }
     return false;
   }
@@ -80,7 +87,8 @@ class ValueWaitTask : public Task {
 
 Error check_cell(Stream& stream, void* address, const char* call) {
   if (reinterpret_cast<uintptr_t>(address) % sizeof(uint64_t)) {
-    return {Code::InvalidParam, std::string(call) + ": " + hex(address) + " is not aligned to 8 bytes."};
+    return {Code::InvalidParam,
+            std::string(call) + ": " + hex(address) + " is not aligned to 8 bytes."};
   }
   Error error = stream.device().memory().check(address, sizeof(uint64_t), call);
   return error.failed() ? Error{Code::InvalidParam, error.message()} : error;

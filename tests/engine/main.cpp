@@ -1,0 +1,19 @@
+// softnpu_engine_tests --list: one "name<TAB>environment" a line. softnpu_engine_tests NAME: runs
+// it.
+#include <cstring>
+
+#include "check.h"
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--list") == 0) {
+    for (const auto& test : check::cases()) std::printf("%s\t%s\n", test.name, test.environment);
+    return 0;
+  }
+  for (const auto& test : check::cases()) {
+    if (argc != 2 || std::strcmp(argv[1], test.name) != 0) continue;
+    test.run();
+    return 0;
+  }
+  std::fprintf(stderr, "usage: %s --list | NAME\n", argv[0]);
+  return 2;
+}
