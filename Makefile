@@ -3,15 +3,13 @@
 
 # A CPython 3.11 (default: python3.11, else python3).
 PYTHON ?=
-# Where torch comes from, when the machine's pip would take a CUDA build:
-#   make setup TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
+# Where the CPU build of torch comes from (default: where pip looks, else PyTorch's own index).
 TORCH_INDEX_URL ?=
 export TORCH_INDEX_URL
 TORCH_VERSION := 2.13.0
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 CONSTRAINTS := $(VENV)/constraints.txt
 READY := $(VENV)/ready
 SOFTNPU := $(BIN)/softnpu
@@ -25,12 +23,12 @@ help: ## Print this
 
 setup: $(READY) ## Make .venv with everything that is needed
 
-$(READY): pyproject.toml Makefile src/softnpu.pth tools/dev_install.py
+$(READY): pyproject.toml Makefile src/softnpu.pth tools/dev_install.py tools/install_torch.sh
 	@set -e; python=$$(sh tools/find_python.sh "$(PYTHON)"); \
 	  echo "setting up $(VENV) with $$python (some minutes the first time)"; \
 	  [ -x $(BIN)/python ] || "$$python" -m venv $(VENV)
 	@# torch first and alone, then held fast, so that nothing else brings in another build of it.
-	@$(PIP) torch==$(TORCH_VERSION) $(if $(TORCH_INDEX_URL),--index-url "$(TORCH_INDEX_URL)")
+	@tools/install_torch.sh $(BIN)/python $(TORCH_VERSION)
 	@$(BIN)/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))' \
 	  > $(CONSTRAINTS)
 	@$(BIN)/python tools/dev_install.py $(CONSTRAINTS)

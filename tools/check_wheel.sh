@@ -11,8 +11,9 @@ unset PYTHONPATH LD_LIBRARY_PATH ASCEND_HOME_PATH ASCEND_TOOLKIT_HOME ASCEND_OPP
 
 rm -rf "$venv"
 .venv/bin/python -m venv "$venv"
-# The torch that this checkout uses, so that no other build of it is pulled in.
-"$venv/bin/python" -m pip install -qq -c "$constraints" torch ${TORCH_INDEX_URL:+--index-url "$TORCH_INDEX_URL"}
+# The build of torch that this checkout uses, so that no other is pulled in.
+torch=$(sed -n 's/^torch==\([0-9.]*\).*/\1/p' "$constraints")
+tools/install_torch.sh "$venv/bin/python" "$torch"
 "$venv/bin/python" -m pip install -qq -c "$constraints" "$wheel"
 
 # From a folder that is not the checkout, lest its sources be found.

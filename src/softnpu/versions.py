@@ -1,11 +1,13 @@
 """The packages that softnpu is made for, and whether they are there."""
 
 import importlib.metadata
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 GXX_MINIMUM = 12
 
@@ -43,7 +45,17 @@ def problem(package: Package) -> str | None:
         return f"{package.name} is not installed: {remedy}"
     if found.partition("+")[0] != package.version:
         return f"{package.name} is {found}, softnpu needs {package.version}: {remedy}"
+    if package is TORCH and _is_cuda_build():
+        return f"torch is a CUDA build, with which torch_npu aborts: {remedy} --force-reinstall"
     return None
+
+
+def _is_cuda_build() -> bool:
+    """Whether the installed torch brings CUDA's part; its version does not always tell."""
+    spec = importlib.util.find_spec(TORCH.name)
+    if spec is None or spec.origin is None:
+        return False
+    return (Path(spec.origin).parent / "lib" / "libtorch_cuda.so").exists()
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,16 @@ def test_no_torch_npu(monkeypatch):
     assert problem == "torch_npu is not installed: pip install torch_npu==2.13.0"
 
 
+def test_a_cuda_build_of_torch(softnpu, write, tmp_path, plain_environment):
+    write("torch/__init__.py", "")
+    write("torch/lib/libtorch_cuda.so", "")
+    write("torch-2.13.0.dist-info/METADATA", "Name: torch\nVersion: 2.13.0\n")
+    write("x.py", "print('started')")
+    search = f"{tmp_path}:{plain_environment['PYTHONPATH']}"
+    done = softnpu("run", "x.py", PYTHONPATH=search)
+    assert_one_line_error(done, 1, "CUDA build", "https://download.pytorch.org/whl/cpu")
+
+
 def _raise_not_found(name: str) -> str:
     raise versions.importlib.metadata.PackageNotFoundError(name)
 
