@@ -47,7 +47,6 @@ demo: build ## Run example 08: a decode step with TileLang kernels, captured and
 	$(SOFTNPU) run $(EXAMPLE) $(ARGS)
 
 test: build ## Run every test
-	$(BIN)/ctest --test-dir build --output-on-failure
 	$(SOFTNPU) run -m pytest $(ARGS)
 
 bench: build ## Measure, in ratios to CPU PyTorch
@@ -65,12 +64,12 @@ lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src
 	$(BIN)/python tools/check_layers.py
-	git ls-files 'native/*.h' 'native/*.cpp' | xargs -r $(BIN)/clang-format --dry-run -Werror
+	git ls-files '*.h' '*.cpp' | xargs -r $(BIN)/clang-format --dry-run -Werror
 
 format: $(READY) ## Bring all sources into the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	git ls-files 'native/*.h' 'native/*.cpp' | xargs -r $(BIN)/clang-format -i
+	git ls-files '*.h' '*.cpp' | xargs -r $(BIN)/clang-format -i
 
 clean: ## Remove what the build made; .venv stays
 	rm -rf build build-wheel dist .venv-wheel src/softnpu/toolkit/lib64
