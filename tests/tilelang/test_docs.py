@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from softnpu.tilelang_ascend.doc_table import filled
 from softnpu.tilelang_ascend import language
+from softnpu.tilelang_ascend.doc_table import filled
 from softnpu.tilelang_ascend.intrinsics import TABLE, UNSUPPORTED, UNSUPPORTED_TILE
 from softnpu.tilelang_ascend.language import scalar, tile
 
@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "tilelang-ascend.md"
 
 
 def test_intrinsic_table_is_current():
-    """`python -m softnpu.tilelang_ascend.doc_table docs/tilelang-ascend.md` brings it up to date."""
+    """`python -m softnpu.tilelang_ascend.doc_table docs/tilelang-ascend.md` renews it."""
     text = PAGE.read_text()
     assert filled(text) == text
 

@@ -258,7 +258,9 @@ def test_atomic_add(dtype):
         ("T.tile.div(m, m, 2)", "needs float elements"),
         ("T.tile.fill(m, 0.5)", "0.5 is not a value of uint8"),
         ("T.tile.atomic_add(a, a)", "is not in global memory"),
-        ("T.tile.sort(a, a, 4)", "T.tile.sort is not supported: sorting"),
+        ("T.tile.sort32(a, a, a)", "T.tile.sort32 is not supported: this instruction"),
+        ("T.tile.sort(a, a, 4)", "must be different tiles"),
+        ("T.tile.merge_sort(g, a[0:40], a[40:80])", "80 elements do not fit g"),
         ("T.tile.nothing(a)", "T.tile.nothing is not part of"),
     ],
 )

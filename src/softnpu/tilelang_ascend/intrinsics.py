@@ -106,10 +106,9 @@ UNSUPPORTED = {
     "alloc_local": "use T.alloc_ub for tiles and T.alloc_var for scalars",
 }  # fmt: skip
 UNSUPPORTED_TILE = {
-    **dict.fromkeys(["sort", "merge_sort", "topk", "sort32", "init_sort_buf"],
-                    "sorting is not emulated yet"),
     **dict.fromkeys(
-        ["gatherb", "transpose", "brcb", "brcb_experiment", "bilinear_interpolation",
+        ["sort32", "init_sort_buf", "gatherb", "transpose", "brcb", "brcb_experiment",
+         "bilinear_interpolation",
          "row_expand_mul", "row_expand_mul_experiment", "row_expand_sub_experiment",
          "row_expand_div_experiment", "wholereducemax", "wholereducemin", "wholereducesum",
          "block_reduce_max", "block_reduce_min", "block_reduce_sum", "sub_experiment",

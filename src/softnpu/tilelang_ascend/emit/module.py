@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir import Buffer, PrimFunc
+from ..ir import Buffer, PrimFunc, TileOp
 from ..ub_plan import Plan
+from ..walk import walk
+from . import sort
 from .literals import Names, Places, quoted
 from .stmt import BodyEmitter
 
@@ -25,7 +27,7 @@ class Module:
 _HEAD = """\
 // Generated from the kernel {name} by softnpu.
 #include "softnpu_kernel.h"
-
+{includes}
 static constexpr uint64_t kUbBytes = {ub_bytes};
 static constexpr uint32_t kArgs = {args};
 static const char* const kPlaces[] = {{{places}}};
@@ -78,10 +80,14 @@ def emit_module(func: PrimFunc, plan: Plan) -> Module:
     out.loop_vars.update((id(func.cid), id(func.vid)))
     out.body(func.body)
     name = "".join(c if c.isascii() and c.isalnum() else "_" for c in func.name)
+    sorts = any(isinstance(s, TileOp) and s.op in sort.OPS for s in walk(func.body))
     head = _HEAD.format(
-        name=name, ub_bytes=plan.total, args=len(func.params) + len(func.symbols),
+        name=name,
+        includes=f'#include "{sort.HEADER}"\n' if sorts else "",
+        ub_bytes=plan.total,
+        args=len(func.params) + len(func.symbols),
         places=", ".join(quoted(text) for text in out.places.texts),
-    )  # fmt: skip
+    )
     module = Module(name, "")
     tail = _TAIL.format(
         symbol=module.symbol, shares=2 if func.threads == 2 else 1,

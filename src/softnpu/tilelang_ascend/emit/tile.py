@@ -9,6 +9,7 @@ from ..dtypes import DType
 from ..intrinsics import COMPARE, GATHER_PATTERNS, ROUNDING, TABLE, Intrinsic
 from ..ir import Expr, Region, TileOp
 from .copy import emit_transfer
+from .sort import emit_merge_sort, emit_sort
 from .writer import Writer
 
 _PARAMETERS = "xyz"
@@ -227,4 +228,6 @@ _SPECIAL: dict[str, Callable[[Writer, TileOp], None]] = {
     "broadcast": _broadcast,
     "reduce": _reduce,
     "atomic_add": _atomic_add,
+    "sort": emit_sort,
+    "merge_sort": emit_merge_sort,
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import KernelError
 from ..intrinsics import TABLE, UNSUPPORTED_TILE, Intrinsic
+from ..sort_ops import merge_sort, sort, topk
 from ..tile_ops import (
     arith_progression,
     broadcast,
@@ -56,5 +57,6 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "arith_progression", "atomic_add", "broadcast", "cast", "clear", "compare", "createvecindex",
-    "fill", "gather", "gather_mask", "select", *TABLE, *UNSUPPORTED_TILE,
+    "fill", "gather", "gather_mask", "merge_sort", "select", "sort", "topk", *TABLE,
+    *UNSUPPORTED_TILE,
 ]  # fmt: skip
