@@ -137,7 +137,9 @@ template <Round mode, class To, class From>
 inline To cast_one(From value) {
   const auto x = load(value);
   using V = decltype(x + x);
-  if constexpr (kFloat<From> && !kFloat<To>) {
+  if constexpr (kFloat<To> && __is_same(To, From)) {  // to a whole number, in the same type
+    return mode == Round::none ? value : store<To>(rounded<mode>(x));
+  } else if constexpr (kFloat<From> && !kFloat<To>) {
     return to_int<To>(rounded<mode>(static_cast<V>(x)));
   } else if constexpr (kFloat<From> && kFloat<To> && mode != Round::none && mode != Round::rint) {
     return narrow_towards<mode, To>(static_cast<float>(x));

@@ -48,6 +48,15 @@ def test_float_to_integer_modes(source, target):
         assert row.tolist() == [TO_INTEGER[mode](x) for x in a.tolist()], mode
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_float_cast_to_its_own_type_becomes_whole(dtype):
+    a = torch.tensor(VALUES[:-2]).to(getattr(torch, dtype))
+    out = cast_kernel(len(a), dtype, dtype)(a)
+    for mode, row in zip(ROUNDING, out, strict=True):
+        want = a.tolist() if mode == "CAST_NONE" else [TO_INTEGER[mode](x) for x in a.tolist()]
+        assert row.tolist() == want, mode
+
+
 def test_float_to_integer_saturates():
     a = torch.tensor([1e10, -1e10, math.inf, -math.inf, math.nan, 40000.0])
     wide, small = cast_kernel(6, "float32", "int32")(a), cast_kernel(6, "float32", "int16")(a)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from softnpu.tilelang_ascend import language as T
-from softnpu.tilelang_ascend.errors import KernelError
+from softnpu.tilelang_ascend.errors import KernelError, KernelWarning
 from softnpu.tilelang_ascend.intrinsics import COMPARE, GATHER_PATTERNS
 from tests.tilelang.harness import Fault, host_kernel
 
@@ -248,7 +248,7 @@ def test_atomic_add(dtype):
         ("T.tile.broadcast(g, m)", "must have one dtype"),
         ("T.tile.broadcast(g, a)", "dimension mismatch"),
         ("T.tile.cast(a, a, 'CAST_UP', 4)", "mode must be one of"),
-        ("T.tile.cast(a, a, 'CAST_RINT', 400)", "count 400 exceeds"),
+        ("T.tile.cast(a, a, 'CAST_RINT', -1)", "the count is negative"),
         ("T.tile.add(a, a, g)", "size must be same"),
         ("T.tile.add(a, a, h)", "must have one dtype"),
         ("T.tile.add(a, a)", "takes 3 operands, got 2"),
@@ -275,3 +275,25 @@ def test_refused(call, message):
                 g = T.alloc_ub((4, 16), "float32")
                 m = T.alloc_ub((32,), "uint8")
                 eval(call, {"T": T, "a": a, "h": h, "g": g, "m": m})
+
+
+def test_a_count_past_the_tile_is_cut_with_a_warning():
+    def trace(count):
+        @T.prim_func
+        def casts(out: T.Tensor((2, 8), "int32"), n: T.int32):
+            with T.Kernel(1, is_npu=True) as (_, vid):
+                a, b = T.alloc_ub((8,), "float32"), T.alloc_ub((2, 8), "int32")
+                T.tile.fill(a, 1.5)
+                T.tile.fill(b, 7)
+                T.tile.cast(b[0, :], a, "CAST_FLOOR", count)
+                T.tile.cast(b[1, :], a, "CAST_CEIL", n)
+                T.copy(b, out)
+
+        return host_kernel(casts, out_idx=[0])
+
+    with pytest.warns(KernelWarning, match="count 4096 exceeds b") as caught:
+        kernel = trace(4096)
+    assert caught[0].filename == __file__
+    assert kernel(4).tolist() == [[1] * 8, [2] * 4 + [7] * 4]
+    with pytest.raises(Fault, match="9 elements, the operand has 8"):
+        kernel(9)

@@ -46,6 +46,10 @@ class KernelError(ValueError):
         return f"{self.loc}: {self.message}\n    {source}\n    {caret}"
 
 
+class KernelWarning(UserWarning):
+    """A kernel that runs, but does on the device something else than it seems to say."""
+
+
 class CompileError(KernelError):
     """The host's C++ compiler is missing or refused the generated source."""
 

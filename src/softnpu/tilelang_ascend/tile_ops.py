@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from . import builder
 from .affine import constant, product, same
 from .arith import as_expr, binary, cast, const
 from .dtypes import F32, I32, DType
-from .errors import KernelError
+from .errors import KernelError, KernelWarning
 from .intrinsics import COMPARE, GATHER_PATTERNS, ROUNDING, SELECT_MODES, Intrinsic
 from .ir import Const, Dim, Expr, Operand, Region, SetDeqScale, TileOp
 from .regions import as_load, describe, flat_region, shape_text
 from .regions import count as size_of
+
+
+def warn(text: str) -> None:
+    """A Python warning at the place in the kernel's source that is being traced."""
+    loc = builder.place()
+    warnings.warn_explicit(text, KernelWarning, loc.file, loc.line)
 
 
 def emit(op: str, dst: Region, *srcs: Operand, **attrs: Any) -> None:
@@ -101,16 +108,25 @@ def scalar_operand(what: str, value: Any, dtype: DType) -> Expr:
 
 
 def element_count(name: str, value: Any, regions: list[Region]) -> Expr:
-    """A trailing `count` operand: how many elements the instruction touches."""
+    """A trailing `count` operand: how many elements the instruction touches.
+
+    A constant that is too large is cut down with a warning: the device goes on past the tile, which
+    scripts of upstream rely on to be harmless. One that is only known when running is a fault.
+    """
     expr = as_expr(value)
     if not expr.dtype.is_int:
         raise KernelError(f"{name}: the count must be an integer, got {expr.dtype}")
     known = constant(expr)
+    if known is not None and known < 0:
+        raise KernelError(f"{name}: the count is negative: {known}")
     for region in regions:
         size = constant(size_of(region))
-        if known is not None and size is not None and not 0 <= known <= size:
-            raise KernelError(f"{name}: count {known} exceeds {describe(region)}, "
-                              f"which has {size} elements")  # fmt: skip
+        if known is not None and size is not None and known > size:
+            warn(
+                f"{name}: count {known} exceeds {describe(region)}, which has {size} elements; the "
+                f"device goes on past it, here it ends there"
+            )
+            known, expr = size, const(size, I32)
     return cast(expr, I32)
 
 
