@@ -139,22 +139,45 @@ def _one_hot(v: Values) -> Values:
     return {"out": torch.where(hot, v["on_value"], v["off_value"])}
 
 
-def _l1_backward(v: Values) -> Values:
-    x = v["self"].detach().requires_grad_()
-    reduction = ("none", "mean", "sum")[v["reduction"]]
-    x_loss = F.l1_loss(x, v["target"], reduction=reduction)
-    x_loss.backward(v["grad_output"].expand_as(x_loss) if reduction == "none" else torch.ones(()))
-    assert x.grad is not None
-    return {"grad_input": x.grad * (1 if reduction == "none" else v["grad_output"])}
+def _avg_pool(v: Values, dims: int, x: torch.Tensor | None = None) -> torch.Tensor:
+    pool = F.avg_pool2d if dims == 2 else F.avg_pool3d
+    return pool(
+        v["self"] if x is None else x, v["kernel_size"], v["stride"], v["padding"],
+        v["ceil_mode"], v["count_include_pad"], v["divisor_override"] or None,
+    )  # fmt: skip
 
 
-def _avg_pool2d(v: Values) -> Values:
-    return {
-        "out": F.avg_pool2d(
-            v["self"], v["kernel_size"], v["stride"], v["padding"], v["ceil_mode"],
-            v["count_include_pad"], v["divisor_override"] or None,
-        )  # fmt: skip
-    }
+def _loss_backward(v: Values, loss: Callable[[torch.Tensor], torch.Tensor]) -> Values:
+    """Gradient of the unreduced loss; the mean divides by the number of elements."""
+    grad = _with_grad(loss, v | {"grad_output": v["grad_output"].expand_as(v["self"])}, "self",
+                      "grad_output")  # fmt: skip
+    return {"grad_input": grad / v["self"].numel() if v["reduction"] == 1 else grad}
+
+
+def _bce(v: Values) -> Values:
+    return _loss_backward(
+        v,
+        lambda x: F.binary_cross_entropy_with_logits(
+            x, v["target"], v["weight"], pos_weight=v["pos_weight"], reduction="none"
+        ),
+    )
+
+
+def _kl_div(v: Values) -> Values:
+    return _loss_backward(
+        v, lambda x: F.kl_div(x, v["target"], reduction="none", log_target=v["log_target"])
+    )
+
+
+def _prelu_backward(v: Values) -> Values:
+    x, w = v["self"].detach().requires_grad_(), v["weight"].detach().requires_grad_()
+    F.prelu(x, w).backward(v["grad_output"])
+    return {"grad_input": x.grad, "grad_weight": w.grad}
+
+
+def _depthwise(v: Values) -> torch.Tensor:
+    x = v["self"]
+    return F.conv2d(x, v["weight"], v["bias"], v["stride"], v["padding"], v["dilation"], x.shape[1])
 
 
 def _round(v: Values) -> Values:
@@ -205,8 +228,22 @@ _KERNELS: dict[str, Callable[[Values], Values]] = {
     "aminmax": lambda v: {
         "min": v["self"].amin(v["dim"], v["keepdim"]), "max": v["self"].amax(v["dim"], v["keepdim"])
     },  # fmt: skip
-    "l1_loss_backward": _l1_backward,
-    "avg_pool2d": _avg_pool2d,
+    "loss_backward.l1_loss_backward": lambda v: _loss_backward(
+        v, lambda x: F.l1_loss(x, v["target"], reduction="none")
+    ),
+    "loss_backward.bce_with_logits_backward": _bce,
+    "loss_backward.kl_div_backward": _kl_div,
+    "prelu_backward": _prelu_backward,
+    "conv_depthwise2d": _out(_depthwise, "out"),
+    "matmul": _out(lambda v: torch.matmul(v["self"], v["mat2"]), "out"),
+    "avg_pool.avg_pool2d": _out(lambda v: _avg_pool(v, 2), "out"),
+    "avg_pool.avg_pool3d": _out(lambda v: _avg_pool(v, 3), "out"),
+    "avg_pool.avg_pool2d_backward": _out(
+        lambda v: _with_grad(lambda x: _avg_pool(v, 2, x), v, "self", "grad_output"), "grad_input"
+    ),
+    "avg_pool.avg_pool3d_backward": _out(
+        lambda v: _with_grad(lambda x: _avg_pool(v, 3, x), v, "self", "grad_output"), "grad_input"
+    ),
     "foreach_round": _round,
     "scaled_masked_softmax": _scaled_masked_softmax,
     "layer_norm": _layer_norm,

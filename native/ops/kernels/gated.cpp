@@ -1,6 +1,7 @@
 // Activations that gate one half of a dimension with the other. Half types are computed in fp32.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 
@@ -49,6 +50,22 @@ void geglu(const at::Tensor& self, int64_t dim, int64_t approximate, bool activa
   const at::Tensor activated = at::gelu(gate, approximate == 1 ? "tanh" : "none");
   store(gelu, activated, "gelu");
   store(out, value * activated, "out");
+}
+
+void geglu_grad(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& gelu,
+                int64_t dim, int64_t approximate, bool activate_left,
+                const at::Tensor& grad_input) {
+  auto [value, gate] = halves(self, dim);
+  if (activate_left) {
+    std::swap(value, gate);
+  }
+  const at::Tensor grad = grad_output.to(at::kFloat);
+  const at::Tensor to_value = grad * gelu.to(at::kFloat);
+  const at::Tensor to_gate =
+      at::gelu_backward(grad * value, gate, approximate == 1 ? "tanh" : "none");
+  store(grad_input,
+        activate_left ? at::cat({to_gate, to_value}, dim) : at::cat({to_value, to_gate}, dim),
+        "grad_input");
 }
 
 void gelu_mul(const at::Tensor& self, const std::string& approximate, const at::Tensor& out) {

@@ -56,4 +56,21 @@ void rotary_position_embedding(const at::Tensor& x, const at::Tensor& cos, const
   rotary_position_embedding(x, cos, sin, mode, at::Tensor(), out);
 }
 
+// The rotation is antisymmetric: its transpose is its negative.
+void rotary_position_embedding_grad(const at::Tensor& dy, const at::Tensor& cos,
+                                    const at::Tensor& sin, const at::Tensor& x, int64_t mode,
+                                    const at::Tensor& dx, const at::Tensor& dcos,
+                                    const at::Tensor& dsin) {
+  TORCH_CHECK(mode == 0 || mode == 1, "rotary mode ", mode,
+              " is not implemented; use 0 (half) or 1 (interleave)");
+  const Rotation rotation = mode == 0 ? Rotation::Half : Rotation::Interleave;
+  const at::Tensor grad = dy.to(at::kFloat);
+  dx.copy_(grad * cos.to(at::kFloat) - rotated(grad * sin.to(at::kFloat), rotation));
+  if (x.defined() && dcos.defined() && dsin.defined()) {
+    const at::Tensor wide = x.to(at::kFloat);
+    dcos.copy_((grad * wide).sum_to_size(cos.sizes()));
+    dsin.copy_((grad * rotated(wide, rotation)).sum_to_size(sin.sizes()));
+  }
+}
+
 }  // namespace softnpu::ops::kernels
