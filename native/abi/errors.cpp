@@ -8,6 +8,7 @@
 #include "acl_functions.h"
 #include "context.h"
 #include "plog.h"
+#include "settings.h"
 
 namespace softnpu::abi {
 namespace {
@@ -37,6 +38,26 @@ void record(aclError number, const std::string& text) {
   break_context_of_task_queue(text);
 }
 
+// Drivers do not agree on the number of this one, so it is a setting.
+aclError outcome_number(Code code) {
+  return code == Code::NoStreamResource ? static_cast<aclError>(settings().stream_error)
+                                        : number_of(code);
+}
+
+// The words by which programs and people recognise an outcome.
+std::string mark_of(Code code) {
+  if (code == Code::OutOfMemory) {
+    return "EL0004: Failed to allocate memory. ";
+  }
+  if (code == Code::NoStreamResource) {
+    return settings().stream_error == kRtResourceAllocFail
+               ? "Alloc sq cq fail, stream_id=" + std::to_string(settings().stream_limit) +
+                     ", retCode=0x7020023. "
+               : "EL0009: Insufficient_Stream_Resources. ";
+  }
+  return {};
+}
+
 }  // namespace
 
 aclError fail(aclError number, const char* function, const char* file, int line,
@@ -54,11 +75,8 @@ aclError report(const Error& error, const char* function, const char* file, int 
   if (!error.failed()) {
     return kSuccess;
   }
-  // torch_npu recognises running out of memory by this number or these words.
-  const bool memory = error.code() == Code::OutOfMemory;
-  const std::string text =
-      memory ? "EL0004: Failed to allocate memory. " + error.message() : error.message();
-  return fail(number_of(error.code()), function, file, line, text);
+  return fail(outcome_number(error.code()), function, file, line,
+              mark_of(error.code()) + error.message());
 }
 
 void refuse(const char* function, const char* advice, bool also_stderr) {

@@ -26,6 +26,7 @@ enum AclNumber : aclError {
   kRtArrayTooShort = 107039,
   // torch_npu takes this one for "go on without": only where that is right.
   kRtFeatureNotSupported = 207000,
+  kRtResourceAllocFail = 207005,
   kRtInternal = 507000,
   kRtDeviceSetup = 507033,
   kRtEventSyncTimeout = 507047,

@@ -53,6 +53,12 @@ Error read_soc(Soc* out) {
   return bad_value("SOFTNPU_SOC", name, wanted.c_str());
 }
 
+Error read_stream_error(uint32_t* out) {
+  if (Error error = read_into("SOFTNPU_STREAM_ERROR", 0, 999999, out); error.failed()) return error;
+  if (*out == 207005 || *out == 207008) return Error::ok();
+  return bad_value("SOFTNPU_STREAM_ERROR", std::getenv("SOFTNPU_STREAM_ERROR"), "207005 or 207008");
+}
+
 Error read_seed(std::optional<uint64_t>* out) {
   const char* text = std::getenv("SOFTNPU_SEED");
   if (!text || !*text) return Error::ok();
@@ -89,6 +95,7 @@ Error load_settings(Settings* out) {
       read_into("SOFTNPU_THREADS", 1, 256, &out->threads),
       read_into("SOFTNPU_HBM_BYTES", 1 << 20, uint64_t{1} << 46, &out->hbm_bytes),
       read_into("SOFTNPU_STREAM_LIMIT", 1, 16384, &out->stream_limit),
+      read_stream_error(&out->stream_error),
       read_seed(&out->seed),
       read_seconds("SOFTNPU_HANG_SECONDS", &out->hang_seconds),
   };

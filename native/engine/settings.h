@@ -27,10 +27,11 @@ struct Soc {
 struct Settings {
   Soc soc;
   uint32_t devices = 2;
-  std::optional<uint64_t> seed;  // set: deterministic scheduling, device runs only under the host
-  uint32_t threads = 2;          // intra-op threads of device work
-  uint64_t hbm_bytes = 0;        // per device
-  uint32_t stream_limit = 1984;  // per device
+  std::optional<uint64_t> seed;    // set: deterministic scheduling, device runs only under the host
+  uint32_t threads = 2;            // intra-op threads of device work
+  uint64_t hbm_bytes = 0;          // per device
+  uint32_t stream_limit = 1984;    // per device
+  uint32_t stream_error = 207008;  // what the interface says at the limit; 207005 is the other
   std::string cann_version = "8.5.0";
   std::string driver_version = "25.5.0";
   double hang_seconds = 5;  // a device without progress for so long, and a host that waits

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 
-from softnpu import layout
+from softnpu import hiding, layout
 
 
 def _first(entry: str, path_list: str) -> str:
@@ -46,11 +46,15 @@ def changes(
         python_path = _first(adapter_dir, python_path)
     else:
         python_path = os.pathsep.join(_without(adapter_dir, python_path))
+    libraries = _first(str(layout.lib_dir()), base.get("LD_LIBRARY_PATH", ""))
+    hidden = hiding.names({**base, **(chosen or {})}.get(hiding.VARIABLE, ""))
+    if hidden:
+        libraries = _first(str(hiding.library_folder(hidden)), libraries)
     result = {
         "ASCEND_HOME_PATH": toolkit,
         "ASCEND_TOOLKIT_HOME": toolkit,
         "ASCEND_OPP_PATH": os.path.join(toolkit, "opp"),
-        "LD_LIBRARY_PATH": _first(str(layout.lib_dir()), base.get("LD_LIBRARY_PATH", "")),
+        "LD_LIBRARY_PATH": libraries,
         "PATH": _first(os.path.join(toolkit, "bin"), _with_python(base.get("PATH", os.defpath))),
     }
     if python_path or "PYTHONPATH" in base:

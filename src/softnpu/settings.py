@@ -70,6 +70,17 @@ def _channels(variable: str, text: str) -> None:
         raise SettingError(f"{variable}={text}: unknown channel {unknown[0]}; known are {known}")
 
 
+def _functions(variable: str, text: str) -> None:
+    from softnpu import hiding
+
+    hiding.check(variable, text)
+
+
+def _stream_error(variable: str, text: str) -> None:
+    if text not in ("207005", "207008"):
+        raise SettingError(f"{variable}={text}: expected 207005 or 207008")
+
+
 def _folder(variable: str, text: str) -> None:
     if not os.path.isabs(os.path.expanduser(text)):
         raise SettingError(f"{variable}={text}: expected an absolute path")
@@ -96,6 +107,19 @@ SETTINGS = (
         _integer(1 << 20, 1 << 46),
     ),
     Setting("SOFTNPU_STREAM_LIMIT", "1984", "streams of one device", _integer(1, 16384)),
+    Setting(
+        "SOFTNPU_STREAM_ERROR",
+        "207008",
+        "the error when no stream is left: 207008, or 207005 as older drivers say",
+        _stream_error,
+    ),
+    Setting(
+        "SOFTNPU_HIDE",
+        "",
+        "functions that libascendcl.so is to lack, as an older CANN does; read by `softnpu run` "
+        "and `softnpu env`",
+        _functions,
+    ),
     Setting("SOFTNPU_CANN_VERSION", "8.5.0", "the CANN version that is reported", _version),
     Setting("SOFTNPU_DRIVER_VERSION", "25.5.0", "the driver version that is reported", _version),
     Setting(

@@ -85,6 +85,7 @@ def test_the_engine_has_the_same_defaults():
         ("SOFTNPU_DEVICES", "devices = {}"),
         ("SOFTNPU_THREADS", "threads = {}"),
         ("SOFTNPU_STREAM_LIMIT", "stream_limit = {}"),
+        ("SOFTNPU_STREAM_ERROR", "stream_error = {}"),
         ("SOFTNPU_CANN_VERSION", 'cann_version = "{}"'),
         ("SOFTNPU_DRIVER_VERSION", 'driver_version = "{}"'),
         ("SOFTNPU_HANG_SECONDS", "hang_seconds = {}"),

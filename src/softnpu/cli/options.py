@@ -11,12 +11,18 @@ from softnpu import settings
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 # Option name -> the environment variable that carries it to the device.
-DEVICE_OPTIONS = {"soc": "SOFTNPU_SOC", "devices": "SOFTNPU_DEVICES", "seed": "SOFTNPU_SEED"}
+DEVICE_OPTIONS = {
+    "soc": "SOFTNPU_SOC",
+    "devices": "SOFTNPU_DEVICES",
+    "seed": "SOFTNPU_SEED",
+    "hide": "SOFTNPU_HIDE",
+}
 
 
 def device_options(command: _F) -> _F:
-    """Adds --soc, --devices and --seed. The values stay text: settings.py checks them."""
+    """Adds --soc, --devices, --seed and --hide. The values stay text: settings.py checks them."""
     for option in (
+        click.option("--hide", metavar="NAMES", help="Functions to lack, as an older CANN does."),
         click.option("--seed", metavar="N", help="Fix the order in which streams run."),
         click.option("--devices", metavar="N", help="How many devices are visible (2)."),
         click.option("--soc", metavar="NAME", help=f"The chip to be ({settings.DEFAULT_SOC})."),

@@ -8,7 +8,7 @@ from softnpu import dialect, env, launch
 from softnpu.cli.options import chosen_settings, device_options
 from softnpu.errors import USAGE, UserError
 
-_OPTIONS_WITH_VALUE = {"--soc", "--devices", "--seed", "--tilelang"}
+_OPTIONS_WITH_VALUE = {"--soc", "--devices", "--seed", "--hide", "--tilelang"}
 
 
 class _RunCommand(click.Command):
