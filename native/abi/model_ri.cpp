@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -5,6 +6,7 @@
 #include "graph.h"
 #include "plog.h"
 #include "process.h"
+#include "settings.h"
 
 using namespace softnpu::abi;
 using softnpu::CaptureMode;
@@ -14,6 +16,8 @@ namespace {
 
 // The device's own limit of a model's name, with its terminating zero.
 constexpr size_t kNameBytes = 128;
+// The first driver that updates task groups, by the documentation of the update functions.
+constexpr unsigned long kUpdatingDriver = 25;
 
 aclError find_graph(aclmdlRI handle, const char* function, Graph** out) {
   SN_FIND(check_not_forked(function));
@@ -101,6 +105,10 @@ aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle) {
 
 aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle) {
   SN_NOT_NULL(handle);
+  const std::string& driver = softnpu::settings().driver_version;
+  SN_REQUIRE(std::strtoul(driver.c_str(), nullptr, 10) >= kUpdatingDriver, kRtFeatureNotSupported,
+             "driver " + driver + " can't update a task group, 25.0 and later can " +
+                 "(SOFTNPU_DRIVER_VERSION)");
   SN_STREAM(queue, stream);
   SN_RETURN(Graph::update_begin(*queue, handle));
 }

@@ -57,12 +57,12 @@ Error Graph::start(Stream& stream, const std::shared_ptr<Graph>& graph, CaptureM
       return {Code::StreamCaptured, stream.describe() + " captures " + other->describe() +
                                         " already. End that capture first."};
     }
+    if (Error error = graph->join_lane(stream); error.failed()) return error;
     graph->capture_ = std::make_unique<Capture>();
     graph->capture_->origin = &stream;
     graph->capture_->mode = mode;
     graph->capture_->thread = std::this_thread::get_id();
     graph->status_.store(CaptureStatus::Active);
-    graph->join_lane(stream);
     if (!graph->is_body_) context.graphs_.push_back(graph);
     ++context.captures_under_way_;
   }
@@ -72,11 +72,15 @@ Error Graph::start(Stream& stream, const std::shared_ptr<Graph>& graph, CaptureM
   return Error::ok();
 }
 
-void Graph::join_lane(Stream& stream) {
+Error Graph::join_lane(Stream& stream) {
+  uint32_t id = 0;
+  if (Error error = context_.lease_stream(false, &id); error.failed()) return error;
+  leased_.push_back(id);
   stream.lane_ = static_cast<int>(lanes_.size());
   lanes_.push_back(&stream);
   lane_ids_.push_back(stream.id());
   mark_lane(stream);
+  return Error::ok();
 }
 
 void Graph::mark_lane(Stream& stream) {
@@ -199,7 +203,9 @@ Error Graph::join(Stream& stream, Event& event) {
                                  " of a capture in another context; it can't join it."});
   }
   const bool joins = !stream.capturing();
-  if (joins && status() == CaptureStatus::Active) join_lane(stream);
+  if (joins && status() == CaptureStatus::Active) {
+    if (Error error = join_lane(stream); error.failed()) return invalidate(error);
+  }
   if (Error error = check_open(stream, mark->name()); error.failed()) return error;
   if (Error error = check_group(stream, mark->name()); error.failed()) return error;
   add_node(stream, std::move(mark), event.capture_node());

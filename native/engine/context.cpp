@@ -125,18 +125,23 @@ uint32_t Context::streams_available(const Device& device) {
   return used < limit ? limit - used : 0;
 }
 
+Error Context::lease_stream(bool is_default, uint32_t* id) {
+  if (StreamIds::of(device_).take(is_default, id)) return Error::ok();
+  return {Code::NoStreamResource,
+          "Device " + std::to_string(device_.index()) + " has no stream left: all " +
+              std::to_string(settings().stream_limit) +
+              " are in use (SOFTNPU_STREAM_LIMIT). A graph keeps one for each stream that it "
+              "captured. Destroy streams or graphs, or capture fewer graphs."};
+}
+
+void Context::end_lease(uint32_t id) { StreamIds::of(device_).give_back(id); }
+
 Error Context::new_stream(uint32_t flags, bool is_default, Stream** out) {
-  StreamIds& ids = StreamIds::of(device_);
   uint32_t id = 0;
-  if (!ids.take(is_default, &id)) {
-    return {Code::NoStreamResource,
-            "Device " + std::to_string(device_.index()) + " has no stream left: all " +
-                std::to_string(settings().stream_limit) +
-                " are in use (SOFTNPU_STREAM_LIMIT). Destroy streams, or capture fewer graphs."};
-  }
+  if (Error error = lease_stream(is_default, &id); error.failed()) return error;
   Stream* stream = stream_pool().create(*this, id, flags, is_default);
   if (!stream) {
-    ids.give_back(id);
+    end_lease(id);
     return {Code::NoStreamResource, "This process has no stream left. Destroy some."};
   }
   std::lock_guard lock(mutex_);
@@ -146,7 +151,7 @@ Error Context::new_stream(uint32_t flags, bool is_default, Stream** out) {
 }
 
 void Context::release_stream(Stream& stream) {
-  StreamIds::of(device_).give_back(stream.id());
+  end_lease(stream.id());
   stream_pool().destroy(&stream);
 }
 

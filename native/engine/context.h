@@ -58,6 +58,9 @@ class Context {
 
  private:
   friend class Graph;
+  // One of the device's streams, by its id: for a stream, or for a captured stream of a graph.
+  Error lease_stream(bool is_default, uint32_t* id);
+  void end_lease(uint32_t id);
   Error new_stream(uint32_t flags, bool is_default, Stream** out);
   void release_stream(Stream& stream);
 

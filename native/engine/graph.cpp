@@ -24,6 +24,7 @@ Graph::Graph(Context& context, uint32_t id) : context_(context), id_(id) {
 
 Graph::~Graph() {
   release_conditions();
+  for (const uint32_t id : leased_) context_.end_lease(id);
   std::lock_guard lock(g_mutex);
   live_graphs().erase(this);
 }

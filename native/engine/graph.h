@@ -131,7 +131,7 @@ class Graph : public std::enable_shared_from_this<Graph> {
   Error check_open(const Stream& stream, const std::string& what);   // mutex_ held
   Error check_group(const Stream& stream, const std::string& what);  // mutex_ held
   int add_node(Stream& stream, TaskPtr task, int depends);           // mutex_ held
-  void join_lane(Stream& stream);                                    // mutex_ held
+  Error join_lane(Stream& stream);                                   // mutex_ held
   void mark_lane(Stream& stream);                                    // mutex_ held
   Error check_joined() const;                                        // mutex_ held
   Error finish_capture(Stream& stream);                              // mutex_ held
@@ -153,6 +153,7 @@ class Graph : public std::enable_shared_from_this<Graph> {
   std::unique_ptr<Capture> capture_;  // while capturing
   std::vector<Stream*> lanes_;        // the captured streams, in the order in which they joined
   std::vector<uint32_t> lane_ids_;    // their ids, which outlive them
+  std::vector<uint32_t> leased_;      // streams of the device that replays of the lanes need
   std::vector<std::pair<void (*)(void*), void*>> on_destroy_;
   std::vector<std::shared_ptr<TaskGroup>> groups_;
   std::vector<std::unique_ptr<Condition>> conditions_;

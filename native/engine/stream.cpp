@@ -32,11 +32,24 @@ std::string Stream::describe() const {
 
 Error Stream::submit(TaskPtr task) {
   if (const auto graph = Graph::of(*this)) return graph->record(*this, std::move(task));
-  if (updating_) {
-    updates_.push_back(std::move(task));
-    return Error::ok();
-  }
+  if (updating_) return add_update(std::move(task));
   return device().enqueue(*this, std::move(task));
+}
+
+Error Stream::add_update(TaskPtr task) {
+  switch (task->kind()) {
+    case TaskKind::Operator:
+    case TaskKind::Kernel:
+    case TaskKind::Copy:
+    case TaskKind::Fill:
+      updates_.push_back(std::move(task));
+      return Error::ok();
+    default:
+      return {Code::UpdateUnsupported,
+              task->name() + " on " + describe() +
+                  " can't be part of the update of a task group, only operators, kernels and "
+                  "copies can. Call it after the end of the update."};
+  }
 }
 
 Error Stream::query(bool* idle) {

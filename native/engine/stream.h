@@ -79,6 +79,8 @@ class Stream {
   std::atomic<uintptr_t> capture_{0};
   int lane_ = -1;  // this stream's lane in capture_; guarded by that graph's mutex
 
+  Error add_update(TaskPtr task);
+
   // While a task group is being updated here, submitted tasks are collected instead of queued.
   // Touched by the updating calls only.
   std::shared_ptr<TaskGroup> updating_;

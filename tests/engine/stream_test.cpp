@@ -193,6 +193,32 @@ TEST(stream_limit, "SOFTNPU_STREAM_LIMIT=4") {
   CHECK_OK(context.create_stream(0, &more));
 }
 
+TEST(graphs_take_streams_of_the_limit, "SOFTNPU_STREAM_LIMIT=6") {
+  Context& context = use_device();
+  Device& device = context.device();
+  Stream& origin = new_stream(context);
+  Stream& side = new_stream(context);
+  Graph* graph = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    CHECK_OK(Graph::begin(origin, CaptureMode::Global));
+    CHECK_OK(Graph::end(origin, &graph));
+  }
+  CHECK_EQ(Context::streams_available(device), 1u);
+  CHECK_OK(Graph::begin(origin, CaptureMode::Global));
+  Event& event = new_event(context);
+  CHECK_OK(event.record(origin));
+  const Error fork = event.wait(side);
+  CHECK_CODE(fork, NoStreamResource);
+  CHECK(!side.capturing());
+  Graph* failed = nullptr;
+  CHECK_CODE(Graph::end(origin, &failed), CaptureInvalidated);
+  CHECK_OK(Graph::begin(origin, CaptureMode::Global));
+  CHECK_OK(Graph::end(origin, &failed));
+  CHECK_CODE(Graph::begin(side, CaptureMode::Global), NoStreamResource);
+  CHECK_OK(graph->destroy());
+  CHECK_EQ(Context::streams_available(device), 1u);
+}
+
 TEST(stream_ids_are_unique_on_a_device, "") {
   Context& primary = use_device();
   Context* other = nullptr;
