@@ -61,13 +61,14 @@ std::string mark_of(Code code) {
 }  // namespace
 
 aclError fail(aclError number, const char* function, const char* file, int line,
-              const std::string& text) {
+              const std::string& text, const char* condition) {
   const char* base = std::strrchr(file, '/');
   std::string where = std::string(base == nullptr ? file : base + 1) + ":" + std::to_string(line);
   std::string message = std::string(function) + ": " + text;
   record(number, message);
+  const std::string unmet = condition == nullptr ? "" : ", requires " + std::string(condition);
   Plog::instance().write(LogLevel::Error, "RUNTIME", where.c_str(),
-                         message + " (" + std::to_string(number) + ")");
+                         message + " (" + std::to_string(number) + unmet + ")");
   return number;
 }
 

@@ -34,9 +34,10 @@ enum AclNumber : aclError {
 
 aclError number_of(Code code);  // tables/acl_errors.yaml
 
-// Records and logs a failure; returns `number`. `file` may be a whole path.
+// Records and logs a failure; returns `number`. `file` may be a whole path. The condition that did
+// not hold is for the log alone.
 aclError fail(aclError number, const char* function, const char* file, int line,
-              const std::string& text);
+              const std::string& text, const char* condition = nullptr);
 // The number of an engine outcome, recorded and logged when it is a failure.
 aclError report(const Error& error, const char* function, const char* file, int line);
 // For functions that are exported but not implemented.
@@ -52,12 +53,12 @@ void clear_last_number();
 #define SN_FAIL(number, text) \
   return ::softnpu::abi::fail(number, __func__, __FILE__, __LINE__, text)
 
-// `text` says what is wrong and what to do; the condition goes to the log.
-#define SN_REQUIRE(condition, number, text)                              \
-  do {                                                                   \
-    if (!(condition)) {                                                  \
-      SN_FAIL(number, std::string(text) + " [requires " #condition "]"); \
-    }                                                                    \
+// `text` says what is wrong and what to do.
+#define SN_REQUIRE(condition, number, text)                                                \
+  do {                                                                                     \
+    if (!(condition)) {                                                                    \
+      return ::softnpu::abi::fail(number, __func__, __FILE__, __LINE__, text, #condition); \
+    }                                                                                      \
   } while (false)
 
 #define SN_NOT_NULL(pointer) \
