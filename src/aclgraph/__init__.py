@@ -11,6 +11,10 @@ _HOME = {
     "sizes": ("CaptureSizes", "default_sizes", "user_sizes"),
     "budget": ("BudgetPlan", "Parallelism", "available_streams", "legacy_limit", "live_plan"),
     "dispatch": ("Batch", "Decision", "Dispatcher", "GraphKey", "GraphMode", "RuntimeMode"),
+    "inputs": ("HostInput", "Input", "Per"),
+    "runner": ("DecodeRunner", "Progress", "print_progress"),
+    "stats": ("Stats",),
+    "verifier": ("Finding", "VerifyReport", "verify"),
     "errors": (
         "AclGraphError",
         "AddressError",

@@ -130,7 +130,8 @@ def live_plan(
     """
     if streams_per_graph < 1 or reserve < 0:
         raise ConfigError(
-            f"streams_per_graph {streams_per_graph} must be at least 1, reserve {reserve} at least 0"
+            f"streams_per_graph {streams_per_graph} must be at least 1, "
+            f"reserve {reserve} at least 0"
         )
     free = available_streams() if streams is None else streams
     if free is None:

@@ -169,8 +169,9 @@ class Dispatcher:
     def agree(self, decisions: Iterable[Decision]) -> Decision:
         """One decision for all data-parallel ranks, whose collectives must line up.
 
-        The weakest mode and the most tokens win (vllm-ascend `model_runner_v1.py`); every rank pads
-        to that. A rank without work passes the decision of an empty decode batch, `lookup(0, True)`.
+        The weakest mode and the most tokens win (vllm-ascend `model_runner_v1.py`); every rank
+        pads to that. A rank without work passes the decision of an empty decode batch,
+        `lookup(0, True)`.
         """
         known = list(decisions)
         tokens = max(decision.num_tokens for decision in known)
@@ -181,7 +182,7 @@ class Dispatcher:
         uniform = all(decision.key.uniform for decision in working if decision.key)
         return self.lookup(tokens, uniform, allow_full=mode is RuntimeMode.FULL)
 
-    def keys(self) -> tuple[GraphKey, ...]:
+    def graph_keys(self) -> tuple[GraphKey, ...]:
         """Every graph that a batch can be sent to, in capture order.
 
         Largest first, so that smaller graphs reuse the pool's memory.

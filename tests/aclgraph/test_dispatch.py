@@ -81,9 +81,9 @@ def test_a_size_beyond_max_num_seqs_has_no_decode_graph():
 
 
 def test_keys_are_captured_largest_first():
-    assert [key.num_tokens for key in dispatcher().keys()] == [16, 8, 4, 2, 1]
+    assert [key.num_tokens for key in dispatcher().graph_keys()] == [16, 8, 4, 2, 1]
     both = dispatcher(GraphMode.FULL_AND_PIECEWISE)
-    assert [key.mode.name for key in both.keys()] == ["PIECEWISE"] * 5 + ["FULL"] * 5
+    assert [key.mode.name for key in both.graph_keys()] == ["PIECEWISE"] * 5 + ["FULL"] * 5
 
 
 def test_every_decision_is_among_the_keys():
@@ -91,7 +91,7 @@ def test_every_decision_is_among_the_keys():
     for mode in GraphMode:
         for query_len in (1, 3):
             ours = dispatcher(mode, 24, query_len)
-            keys = set(ours.keys())
+            keys = set(ours.graph_keys())
             for num_tokens in range(0, 200):
                 for uniform in (False, True):
                     key = ours.lookup(num_tokens, uniform).key
