@@ -31,9 +31,15 @@ def refused(done, *words):
     return done
 
 
-@pytest.mark.parametrize("queue", ["0", "1"])
 @pytest.mark.parametrize(
-    "reading", ["torch.npu.synchronize()", "y.cpu()", "y.sum().item()", "print(y)"]
+    ("queue", "reading"),
+    [
+        ("0", "torch.npu.synchronize()"),
+        ("1", "torch.npu.synchronize()"),
+        ("0", "print(y)"),
+        ("1", "y.cpu()"),
+        ("1", "y.sum().item()"),
+    ],
 )
 def test_an_operator_that_fails_on_the_device_is_named_at_the_next_wait(tmp_path, queue, reading):
     script = f"""

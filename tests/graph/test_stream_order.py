@@ -89,20 +89,20 @@ print(y.cpu()[0].item())
 
 
 def test_a_kernel_on_another_stream_without_an_event_races(tmp_path):
-    seen = {
-        run(tmp_path, OTHER_STREAM.format(order=""), SOFTNPU_SEED=str(seed)) for seed in range(8)
-    }
+    seen = set()
+    for seed in range(12):  # a process each: stop as soon as both orders have been seen
+        seen.add(run(tmp_path, OTHER_STREAM.format(order=""), SOFTNPU_SEED=str(seed)))
+        if len(seen) == 2:
+            break
     assert seen == {"0.0", "6.0"}
 
 
 def test_with_an_event_it_never_races(tmp_path):
     order = "side.wait_stream(torch.npu.current_stream())"
-    seen = {
-        run(tmp_path, OTHER_STREAM.format(order=order), SOFTNPU_SEED=str(seed)) for seed in range(8)
-    }
+    seen = {run(tmp_path, OTHER_STREAM.format(order=order), SOFTNPU_SEED=seed) for seed in "012"}
     assert seen == {"6.0"}
 
 
 def test_a_seed_fixes_the_outcome(tmp_path):
-    outcomes = [run(tmp_path, OTHER_STREAM.format(order=""), SOFTNPU_SEED="3") for _ in range(3)]
+    outcomes = [run(tmp_path, OTHER_STREAM.format(order=""), SOFTNPU_SEED="3") for _ in range(2)]
     assert len(set(outcomes)) == 1
