@@ -14,6 +14,8 @@ _HOME = {
     "inputs": ("HostInput", "Input", "Per"),
     "runner": ("DecodeRunner", "Progress", "print_progress"),
     "stats": ("Stats",),
+    "benchmark": ("BenchReport", "bench", "environment"),
+    "workload": ("Workload", "simulate"),
     "verifier": ("Finding", "VerifyReport", "verify"),
     "errors": (
         "AclGraphError",

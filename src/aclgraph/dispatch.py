@@ -208,7 +208,9 @@ class Dispatcher:
             return "graphs are off (mode NONE)"
         if decision.key and decision.key.uniform:
             return "every request is past its prompt and has the same query length"
-        if decision.key is None and batch.num_tokens > self.sizes.largest:
+        too_large = batch.num_tokens > self.sizes.largest
+        # Without graphs for other batches, being no decode batch is reason enough.
+        if too_large and not (batch.prefilling and self.mode is GraphMode.FULL_DECODE_ONLY):
             return f"larger than the largest capture size {self.sizes.largest}"
         if not self.mode.separate:
             return f"mode {self.mode.name} makes no difference between decode and other batches"

@@ -55,6 +55,7 @@ def test_a_prompt_of_query_length_is_no_decode():
     [
         (Batch.decode(3), "full decode graph of 4 tokens (1 padding); every request is past"),
         (Batch.decode(17), "eager; larger than the largest capture size 16"),
+        (Batch(99, 3, 0, prefilling=2), "eager; 2 of 3 requests are still in their prompt"),
         (Batch(5, 3, 0), "eager; the requests' query lengths differ"),
         (Batch(4, 2, 2), "eager; query length 2; decode graphs have 1"),
         (Batch(9, 3, 3, prefilling=3), "eager; 3 of 3 requests are still in their prompt"),
