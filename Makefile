@@ -16,7 +16,7 @@ SOFTNPU := $(BIN)/softnpu
 EXAMPLE := examples/08-ascend-aclgraph/aclgraph_decode_block.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench wheel wheel-check lint format clean
+.PHONY: help setup build demo test bench sanitize wheel wheel-check lint format clean
 
 help: ## Print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,18 @@ wheel: $(READY) ## Build dist/softnpu-*.whl
 wheel-check: wheel ## Install the wheel into an empty environment and use it there
 	tools/check_wheel.sh dist/softnpu-*.whl $(CONSTRAINTS)
 
+sanitize: $(READY) ## Run the engine's tests under the address and the thread sanitizer
+	@set -e; for pair in asan:address tsan:thread; do \
+	  folder=build-$${pair%%:*}; \
+	  $(BIN)/cmake -S . -B $$folder -G Ninja --log-level=WARNING \
+	    -DPython_EXECUTABLE="$(abspath $(BIN)/python)" \
+	    -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN)/ninja)" \
+	    -DSOFTNPU_SANITIZE=$${pair##*:} -DSOFTNPU_TOOLKIT_DIR="$(abspath .)/$$folder/toolkit"; \
+	  $(BIN)/cmake --build $$folder --target softnpu_engine_tests; \
+	  SOFTNPU_ENGINE_TESTS="$(abspath .)/$$folder/tests/engine/softnpu_engine_tests" \
+	    $(BIN)/python -m pytest tests/engine $(ARGS); \
+	done
+
 lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -72,4 +84,4 @@ format: $(READY) ## Bring all sources into the house style
 	git ls-files '*.h' '*.cpp' | xargs -r $(BIN)/clang-format -i
 
 clean: ## Remove what the build made; .venv stays
-	rm -rf build build-wheel dist .venv-wheel src/softnpu/toolkit/lib64
+	rm -rf build build-asan build-tsan build-wheel dist .venv-wheel src/softnpu/toolkit/lib64

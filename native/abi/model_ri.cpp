@@ -74,11 +74,13 @@ aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* statu
   SN_REQUIRE(status != nullptr || modelRI != nullptr, kRtParamInvalid,
              "status and modelRI are null");
   SN_STREAM(queue, stream);
+  Graph* graph = nullptr;
+  const softnpu::CaptureStatus found = queue->capture_info(&graph);
   if (status != nullptr) {
-    *status = static_cast<aclmdlRICaptureStatus>(queue->capture_status());
+    *status = static_cast<aclmdlRICaptureStatus>(found);
   }
   if (modelRI != nullptr) {
-    *modelRI = queue->capturing();
+    *modelRI = graph;
   }
   return kSuccess;
 }

@@ -53,6 +53,7 @@ TEST(failure_stays_in_its_context, "") {
   CHECK_OK(third->synchronize());
   CHECK_OK(second.synchronize());
   CHECK_EQ(ran, 2);
+  CHECK_OK(Context::destroy(*third));
 }
 
 TEST(failure_by_exception_is_an_operator_failure, "") {

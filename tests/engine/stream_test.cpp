@@ -231,6 +231,7 @@ TEST(stream_ids_are_unique_on_a_device, "") {
   CHECK_OK(primary.destroy_stream(first, false));
   CHECK_EQ(new_stream(*other).id(), freed);
   CHECK_HAS(second.describe(), "stream " + std::to_string(second.id()) + " of device 0");
+  CHECK_OK(Context::destroy(*other));
 }
 
 TEST(streams_synchronize_together_with_their_context, "") {
