@@ -342,8 +342,8 @@ void Device::report_hang(Lock& lock) {
 }
 
 void Device::fail_waiting_contexts(const Error& error) {
-  std::vector<TaskPtr> dropped;
   Lock lock(mutex_);
+  std::vector<TaskPtr> dropped;  // freed under the lock, so that no context can go meanwhile
   std::set<Context*> contexts;
   for (const Stream* stream : active_) contexts.insert(&stream->context());
   if (!contexts.empty()) log_line(LogLevel::Error, "err", error.message());
