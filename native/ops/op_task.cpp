@@ -8,6 +8,7 @@
 
 #include "../engine/memory.h"
 #include "kernel_inputs.h"
+#include "named_inputs.h"
 #include "sources.h"
 #include "tensors.h"
 
@@ -144,6 +145,8 @@ void OpTask::record(const Arg* args) {
   }
   if (spec_.aten != nullptr) {
     resolve(spec_);
+  } else if (spec_.prepare != nullptr) {
+    prepared_ = spec_.prepare(NamedInputs(spec_, values_));
   }
 }
 
@@ -249,17 +252,21 @@ void OpTask::call_aten() {
 }
 
 void OpTask::call_kernel() {
-  spec_.kernel(KernelInputs(values_, dynamic_));
+  if (prepared_) {
+    prepared_();
+  } else {
+    spec_.kernel(KernelInputs(values_, dynamic_));
+  }
   check_outputs();
 }
 
 Step OpTask::run(RunContext& context) {
   std::string why;
   try {
-    if (spec_.kernel != nullptr) {
-      call_kernel();
-    } else {
+    if (spec_.aten != nullptr) {
       call_aten();
+    } else {
+      call_kernel();
     }
     return Step::Done;
   } catch (const c10::Error& error) {

@@ -60,6 +60,7 @@ class OpTask final : public Task {
   std::vector<OutputShape> outputs_;
   std::vector<LateValue> late_;
   std::vector<std::pair<int, at::Tensor>> dense_outputs_;  // of the running call, by parameter
+  PreparedRun prepared_;
   std::vector<const aclTensor*> dynamic_;  // retained, by parameter; nullptr elsewhere
 };
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "abi_names.h"
 #include "objects.h"
@@ -13,6 +14,10 @@ struct aclOpExecutor;
 namespace softnpu::ops {
 
 class KernelInputs;
+class NamedInputs;
+
+// What a kernel that checks its arguments at the call leaves to be done by the device.
+using PreparedRun = std::function<void()>;
 
 // Kinds of the table's `acl` column.
 enum class Kind : uint8_t {
@@ -81,7 +86,8 @@ struct OpSpec {
   const int16_t* copies;                       // parameter that takes the i-th result; -1: none
   int copies_count;
   void (*kernel)(const KernelInputs&);         // instead of `aten`
-  const char* stub;                            // why there is neither
+  const char* stub;                            // why there is none
+  PreparedRun (*prepare)(const NamedInputs&);  // or this: called when the call is recorded
   mutable std::atomic<const void*> resolved{nullptr};  // the dispatcher's entry, after first use
 };
 

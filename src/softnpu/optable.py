@@ -44,7 +44,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "str": ("const char*", "String"),
 }
 OUTPUT_KINDS = frozenset({"T!", "T!?", "T*", "L!"})
-_COLUMNS = frozenset({"acl", "aten", "kernel", "stub", "partial", "dtypes", "test", "src"})
+_WAYS = ("aten", "kernel", "prepare", "stub")
+_COLUMNS = frozenset({"acl", *_WAYS, "max_workspace", "partial", "dtypes", "test", "src"})
 _SIGNATURE = re.compile(r"(aclnn[A-Za-z0-9]+)\((.*)\)")
 
 
@@ -69,7 +70,9 @@ class OpRow:
     """One aclnn function.
 
     ``level`` is "implemented", "partial" or "stub"; ``note`` says what is missing. Exactly one of
-    ``aten``, ``kernel`` and ``stub`` is set. ``dtypes`` and ``test`` steer the generated tests.
+    ``aten``, ``kernel``, ``prepare`` and ``stub`` is set. ``prepare`` is a kernel that checks its
+    arguments when the call is recorded. ``max_workspace``: there is a GetMaxWorkspaceSize too.
+    ``dtypes`` and ``test`` steer the generated tests.
     """
 
     acl: str
@@ -79,7 +82,9 @@ class OpRow:
     file: str
     aten: str | None = None
     kernel: str | None = None
+    prepare: str | None = None
     stub: str | None = None
+    max_workspace: bool = False
     note: str = ""
     dtypes: tuple[str, ...] | None = None
     test: dict[str, Any] = field(default_factory=dict)
@@ -118,9 +123,9 @@ def parse_row(data: object, file: str) -> OpRow:
     match = _SIGNATURE.fullmatch(data["acl"].strip())
     if match is None:
         raise TableError(f"{where}: 'acl' is not aclnnName(kind name, ...)")
-    ways = [way for way in ("aten", "kernel", "stub") if way in data]
+    ways = [way for way in _WAYS if way in data]
     if len(ways) != 1:
-        raise TableError(f"{where}: exactly one of aten, kernel, stub is needed, found {ways}")
+        raise TableError(f"{where}: exactly one of {', '.join(_WAYS)} is needed, found {ways}")
     params = parse_params(match[2], where)
     if ways != ["stub"] and not any(p.is_output for p in params):
         raise TableError(f"{where}: no output (T!, T* or L!) in the signature")
@@ -133,7 +138,9 @@ def parse_row(data: object, file: str) -> OpRow:
         file=file,
         aten=data.get("aten"),
         kernel=data.get("kernel"),
+        prepare=data.get("prepare"),
         stub=data.get("stub"),
+        max_workspace=data.get("max_workspace", False),
         note=data.get("stub") or data.get("partial", ""),
         dtypes=tuple(data["dtypes"].split()) if "dtypes" in data else None,
         test=data.get("test", {}),

@@ -84,7 +84,7 @@ def ops(pattern: str, level: str | None, form: str) -> None:
             "name": row.acl,
             "level": row.level,
             "family": row.family,
-            "computed": row.aten or row.kernel or "",
+            "computed": row.aten or row.kernel or row.prepare or "",
             "note": row.note,
             "signature": row.signature,
         }

@@ -18,7 +18,8 @@ from softnpu.optable import OpRow, TableError
 
 def check_kernels(rows: list[OpRow], folder: Path) -> list[str]:
     """A kernel that no row uses, and a row whose kernel has no file of that name."""
-    used = {row.kernel.partition(".")[0]: row for row in rows if row.kernel}
+    named = [(row.kernel or row.prepare or "", row) for row in rows]
+    used = {name.partition(".")[0]: row for name, row in named if name}
     there = {path.stem for path in folder.glob("*.cpp")}
     wrong = [
         f"{used[k].file}: {used[k].acl}: there is no {k}.cpp in {folder.name}/"

@@ -66,6 +66,7 @@ def _thunk(row: OpRow, number: int, call: AtenCall | None, lists: dict[tuple[Any
     aten = f"{_text(call.name)}, {_text(call.overload)}" if call else "nullptr, nullptr"
     kernel = f"&run_{row.acl}" if row.kernel else "nullptr"
     stub = _text(row.stub) if row.stub else "nullptr"
+    prepare = f"&kernels::{row.prepare}" if row.prepare else "nullptr"
     declared = ", ".join(f"{KINDS[p.kind][0]} a{i}" for i, p in enumerate(row.params))
     passed = ", ".join(f"arg(a{i})" for i in range(len(row.params)))
     out = _array("Param", f"params{number}", params)
@@ -76,11 +77,12 @@ def _thunk(row: OpRow, number: int, call: AtenCall | None, lists: dict[tuple[Any
         for name, items in (("params", params), ("sources", sources), ("copies", copies))
     ]
     out += f"const OpSpec spec{number}{{{_text(row.acl)}, {refs[0]}, {aten}, {refs[1]}, {refs[2]}, "
-    out += f"{kernel}, {stub}}};\n"
-    out += f"SOFTNPU_EXPORT int {row.acl}GetWorkspaceSize({declared}{', ' if declared else ''}"
-    out += "uint64_t* size, aclOpExecutor** executor) {\n"
-    out += f"  const Arg args[] = {{{passed or 'Arg{}'}}};\n"
-    out += f"  return record(spec{number}, args, size, executor);\n}}\n"
+    out += f"{kernel}, {stub}, {prepare}}};\n"
+    for first_phase in ("GetWorkspaceSize", *(["GetMaxWorkspaceSize"] if row.max_workspace else [])):
+        out += f"SOFTNPU_EXPORT int {row.acl}{first_phase}({declared}{', ' if declared else ''}"
+        out += "uint64_t* size, aclOpExecutor** executor) {\n"
+        out += f"  const Arg args[] = {{{passed or 'Arg{}'}}};\n"
+        out += f"  return record(spec{number}, args, size, executor);\n}}\n"
     out += f"SOFTNPU_EXPORT int {row.acl}(void*, uint64_t, aclOpExecutor* executor, void* stream) {{\n"
     out += f"  return launch(spec{number}, executor, stream);\n}}\n"
     return out
@@ -98,11 +100,17 @@ def thunks(rows: list[OpRow], calls: dict[str, AtenCall]) -> str:
     lists: dict[tuple[Any, ...], str] = {}
     body = "".join(_thunk(row, i, calls.get(row.acl), lists) for i, row in enumerate(rows))
     runners = [f"void run_{row.acl}(const KernelInputs&);\n" for row in rows if row.kernel]
+    runners += ["namespace kernels {\n", *_prepared(rows), "}\n"]
     constants = "".join(_list(name, values) for values, name in lists.items())
     return (
         HEADER + '#include "spec.h"\n\nnamespace softnpu::ops {\n' + "".join(runners) + "}\n\n"
         "using namespace softnpu::ops;\n\nnamespace {\n" + constants + "}\n\n" + body
     )
+
+
+def _prepared(rows: list[OpRow]) -> list[str]:
+    names = sorted({row.prepare for row in rows if row.prepare})
+    return [f"PreparedRun {name}(const NamedInputs&);\n" for name in names]
 
 
 def _function(row: OpRow) -> str:
@@ -118,13 +126,13 @@ def kernel_header(rows: list[OpRow]) -> str:
             types = [f"{_KERNEL_TYPES[KINDS[p.kind][1]][0]} {p.name}" for p in row.params]
             lines.add((_function(row), tuple(t.rpartition(" ")[0] for t in types), ", ".join(types)))
     seen: set[tuple[str, tuple[str, ...]]] = set()
-    body = ""
+    body = "".join(_prepared(rows))
     for kernel, types_only, declared in sorted(lines):
         if (kernel, types_only) not in seen:
             seen.add((kernel, types_only))
             body += f"void {kernel}({declared});\n"
     return (
-        HEADER + '#pragma once\n\n#include "arithmetic.h"\n#include "kernel_inputs.h"\n\nnamespace softnpu::ops::kernels {\n'
+        HEADER + '#pragma once\n\n#include "arithmetic.h"\n#include "kernel_inputs.h"\n#include "named_inputs.h"\n\nnamespace softnpu::ops::kernels {\n'
         f"{body}}}\n"
     )
 
