@@ -126,16 +126,13 @@ float HeadTask::exponentials(int64_t row, float* scores, int64_t count) const {
     f_.load(p_.sink + head(row), &sink, 1);
   }
   float largest = kHidden;
+  bool blind = true;  // a NaN is not hidden: it must reach the output
   for (int64_t j = 0; j < count; ++j) {
     largest = std::max(largest, scores[j]);
+    blind = blind && scores[j] == kHidden;
   }
-  const bool blind = largest == kHidden;
   largest = std::max(largest, sink);
-  float sum = 0;
-  for (int64_t j = 0; j < count && !blind; ++j) {
-    scores[j] = std::exp(scores[j] - largest);
-    sum += scores[j];
-  }
+  float sum = blind ? 0 : f_.exponentials(scores, largest, count);
   if (p_.sink != nullptr && !blind) {
     sum += std::exp(sink - largest);
   }
@@ -149,7 +146,7 @@ float HeadTask::exponentials(int64_t row, float* scores, int64_t count) const {
 
 void HeadTask::finish(int64_t row, const float* weighted, float sum) const {
   uint16_t* out = p_.out.at(s_.batch, head(row), s_.query_first + position(row));
-  if (sum > 0) {
+  if (sum != 0) {
     f_.store(weighted, 1.0f / sum, out, p_.value_dim);
   } else {
     std::fill(out, out + p_.value_dim, uint16_t{0});
@@ -179,7 +176,7 @@ void HeadTask::run_by_rows() const {
   for (int64_t j = 0; j < count; ++j) {
     f_.load(p_.value.at(s_, kv_head_, columns.first + j), value.data(), p_.value_dim);
     for (int64_t r = 0; r < rows(); ++r) {
-      if (sums[r] > 0 && scores[r * count + j] != 0) {
+      if (sums[r] != 0 && scores[r * count + j] != 0) {
         f_.add_scaled(scores[r * count + j], value.data(), &weighted[r * p_.value_dim],
                       p_.value_dim);
       }

@@ -13,6 +13,8 @@ struct RowFunctions {
   void (*store)(const float* from, float factor, uint16_t* to, int64_t size);  // rounds to nearest
   float (*dot)(const float* a, const float* b, int64_t size);
   void (*add_scaled)(float factor, const float* x, float* y, int64_t size);  // y += factor * x
+  // Replaces x by exp(x - largest) and returns the sum; no x is above `largest`.
+  float (*exponentials)(float* x, float largest, int64_t size);
 };
 const RowFunctions& row_functions(c10::ScalarType dtype);
 

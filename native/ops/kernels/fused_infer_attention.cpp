@@ -46,7 +46,7 @@ Problem shifted(const Call& call) {
   return problem;
 }
 
-void run(const Call& call) {
+void run_attention(const Call& call) {
   if (!call.fills_out) {
     call.out.zero_();
   }
@@ -61,7 +61,7 @@ void run(const Call& call) {
 
 PreparedRun fused_infer_attention(const NamedInputs& in) {
   auto call = std::make_shared<const Call>(attention::read_call(in));
-  return [call] { run(*call); };
+  return [call] { run_attention(*call); };
 }
 
 }  // namespace softnpu::ops::kernels

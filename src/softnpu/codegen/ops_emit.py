@@ -78,8 +78,8 @@ def _thunk(row: OpRow, number: int, call: AtenCall | None, lists: dict[tuple[Any
     ]
     out += f"const OpSpec spec{number}{{{_text(row.acl)}, {refs[0]}, {aten}, {refs[1]}, {refs[2]}, "
     out += f"{kernel}, {stub}, {prepare}}};\n"
-    for first_phase in ("GetWorkspaceSize", *(["GetMaxWorkspaceSize"] if row.max_workspace else [])):
-        out += f"SOFTNPU_EXPORT int {row.acl}{first_phase}({declared}{', ' if declared else ''}"
+    for query in ["GetWorkspaceSize"] + row.max_workspace * ["GetMaxWorkspaceSize"]:
+        out += f"SOFTNPU_EXPORT int {row.acl}{query}({declared}{', ' if declared else ''}"
         out += "uint64_t* size, aclOpExecutor** executor) {\n"
         out += f"  const Arg args[] = {{{passed or 'Arg{}'}}};\n"
         out += f"  return record(spec{number}, args, size, executor);\n}}\n"
@@ -132,7 +132,9 @@ def kernel_header(rows: list[OpRow]) -> str:
             seen.add((kernel, types_only))
             body += f"void {kernel}({declared});\n"
     return (
-        HEADER + '#pragma once\n\n#include "arithmetic.h"\n#include "kernel_inputs.h"\n#include "named_inputs.h"\n\nnamespace softnpu::ops::kernels {\n'
+        HEADER + "#pragma once\n\n"
+        '#include "arithmetic.h"\n#include "kernel_inputs.h"\n#include "named_inputs.h"\n\n'
+        "namespace softnpu::ops::kernels {\n"
         f"{body}}}\n"
     )
 
