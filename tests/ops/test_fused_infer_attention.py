@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -370,3 +373,37 @@ def test_wrong_paged_cache(options: dict[str, Any], cache: tuple[int, ...], text
         torch_npu.npu_fused_infer_attention_score(
             _tensor(2, 6, 256), _tensor(*cache), _tensor(*cache), num_heads=4, **args
         )
+
+
+_FOREIGN_BLOCK = """
+import torch, torch_npu
+cache = torch.zeros(4, 128, 256).half().npu()
+torch_npu.npu_fused_infer_attention_score(
+    torch.zeros(1, 1, 256).half().npu(), cache, cache, num_heads=4, block_size=128,
+    block_table=torch.tensor([[3, 7]], dtype=torch.int32).npu(), actual_seq_lengths_kv=[129],
+)
+torch.npu.synchronize()
+"""
+
+
+def test_a_block_that_the_cache_lacks_is_a_device_error(tmp_path: Path) -> None:
+    """In a process of its own, which the error ends."""
+    script = tmp_path / "script.py"
+    script.write_text(_FOREIGN_BLOCK)
+    done = subprocess.run(
+        [sys.executable, "-m", "softnpu", "run", str(script)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode > 0
+    assert "'block_table'[0][1] is 7, but the cache has 4 blocks" in done.stderr
+
+
+@pytest.mark.parametrize("queries", [1, 40], ids=["by_rows", "by_products"])
+def test_nan_among_the_visible_keys_reaches_the_output(queries: int) -> None:
+    key = torch.ones(1, 1, 9, 64).half()
+    key[0, 0, 4] = float("nan")
+    out, _ = torch_npu.npu_fused_infer_attention_score(
+        torch.ones(1, 1, queries, 64).half().npu(), key.npu(), torch.ones(1, 1, 9, 64).half().npu(),
+        num_heads=1, scale=1.0, input_layout="BNSD",
+    )  # fmt: skip
+    assert out.isnan().all()

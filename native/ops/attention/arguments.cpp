@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "layout.h"
+#include "lengths.h"
 
 namespace softnpu::ops::attention {
 
@@ -52,7 +53,9 @@ class Reader {
   void check_sizes() const;
   void check_packed_sizes() const;
   void read_lengths();
-  std::vector<int64_t> counts(const Names& param, int64_t batch, int64_t limit) const;
+  std::vector<int64_t> counts(const Names& param, int64_t batch, int64_t limit) const {
+    return lengths_of_list(in_.ints(param), in_.name(param), batch, limit);
+  }
   void read_packed_lengths(std::vector<int64_t>& query, std::vector<int64_t>& keys);
   void read_padding();
   void read_mask();
@@ -250,39 +253,6 @@ void Reader::check_sizes() const {
   const int64_t precise = in_.integer("inner_precise");
   TORCH_CHECK(precise >= 0 && precise <= (single() ? 1 : 3), "'inner_precise' is ", precise,
               ", expected 0 to ", single() ? "1 with one query per sequence" : "3");
-}
-
-// The lengths of all sequences, from a list of one for all, of one each, or of more.
-std::vector<int64_t> Reader::counts(const Names& param, int64_t batch, int64_t limit) const {
-  std::vector<int64_t> values = in_.ints(param);
-  const char* name = in_.name(param);
-  if (values.empty()) {
-    return std::vector<int64_t>(batch, limit);
-  }
-  const auto size = static_cast<int64_t>(values.size());
-  TORCH_CHECK(size == 1 || size >= batch, "'", name, "' has ", size,
-              " entries, expected 1 or at least the batch size ", batch);
-  values.resize(batch, values[0]);
-  for (int64_t i = 0; i < batch; ++i) {
-    TORCH_CHECK(values[i] >= 0 && values[i] <= limit, "'", name, "'[", i, "] is ", values[i],
-                ", expected 0 to ", limit,
-                paged() ? " (block_table's second dimension * block_size)"
-                        : " (the tensor's sequence length)");
-  }
-  return values;
-}
-
-// Turns running sums into lengths.
-std::vector<int64_t> lengths_of_sums(const std::vector<int64_t>& sums, const char* name) {
-  std::vector<int64_t> lengths;
-  int64_t last = 0;
-  for (size_t i = 0; i < sums.size(); ++i) {
-    TORCH_CHECK(sums[i] >= last, "'", name, "'[", i, "] is ", sums[i], ", expected at least ", last,
-                ": with this layout the entries are running sums");
-    lengths.push_back(sums[i] - last);
-    last = sums[i];
-  }
-  return lengths;
 }
 
 void Reader::read_packed_lengths(std::vector<int64_t>& query, std::vector<int64_t>& keys) {
