@@ -35,6 +35,15 @@ def test_a_good_table_gives_both_functions(tmp_path: Path) -> None:
     assert "int aclnnAdd(void*, uint64_t, aclOpExecutor* executor, void* stream)" in text
 
 
+def test_a_prepared_kernel_and_its_workspace_query(tmp_path: Path) -> None:
+    row = '- {acl: "aclnnMine(T self, T! out)", prepare: mine, max_workspace: true}'
+    assert wrong(tmp_path, row, kernels=("mine",)) == ""
+    text = (tmp_path / "out" / "thunks.gen.cpp").read_text()
+    assert "int aclnnMineGetMaxWorkspaceSize(const aclTensor* a0, aclTensor* a1," in text
+    assert "&kernels::mine" in text
+    assert "PreparedRun mine(" in (tmp_path / "out" / "kernels.gen.h").read_text()
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
@@ -54,11 +63,12 @@ def test_a_good_table_gives_both_functions(tmp_path: Path) -> None:
         (aten("add.Tensor(self, other) -> out", "T self, T other"), "no output"),
         (aten("add.Tensor(self, other) -> out", "T self, X other, T! out"), "'X other' is not"),
         (aten("add.Tensor(self, other) -> out", "T self, T self, T! out"), "share a name"),
-        ('- {acl: "aclnnAdd(T self, T! out)"}', "exactly one of aten, kernel, stub"),
+        ('- {acl: "aclnnAdd(T self, T! out)"}', "exactly one of aten, kernel, prepare,"),
         ('- {acl: "aclnnAdd(T self)", stub: "why", kernel: add}', "exactly one of"),
         ('- {acl: "aclnnAdd(T self)", stub: "why", colour: red}', "unknown column"),
         ('- {acl: "aclnnAdd T self", stub: "why"}', "not aclnnName(kind name, ...)"),
         ('- {acl: "aclnnAdd(T self, T! out)", kernel: mine}', "there is no mine.cpp"),
+        ('- {acl: "aclnnAdd(T self, T! out)", prepare: mine}', "there is no mine.cpp"),
     ],
 )  # fmt: skip
 def test_a_wrong_row_is_refused(tmp_path: Path, row: str, reason: str) -> None:
