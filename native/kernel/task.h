@@ -80,6 +80,16 @@ struct Task {
     return true;
   }
 
+  // A `while` that never ends would hang the device: after some seconds it is a fault.
+  bool goes_on(int64_t rounds, int where) {
+    if (SN_UNLIKELY(rounds >= kMaxRounds)) {
+      return fail(SN_FAULT_OTHER, 0, where, "the loop has not ended after %lld rounds",
+                  static_cast<long long>(kMaxRounds));
+    }
+    return true;
+  }
+  static constexpr int64_t kMaxRounds = int64_t(1) << 30;
+
   template <class T>
   T quotient(T a, T b, int where) {
     if (SN_UNLIKELY(b == 0)) return divided_by_zero<T>(where);

@@ -88,6 +88,25 @@ def test_division_by_zero_and_assertions():
         kernel(3)
 
 
+def test_a_loop_without_end():
+    @T.prim_func
+    def spins(out: T.Tensor((8,), "int32"), step: T.int32):
+        with T.Kernel(1, is_npu=True) as (cid, vid):
+            i = T.alloc_var("int32", init=1)
+            while i != 0:
+                i = i * step
+            out[0] = i
+
+    kernel = host_kernel(spins)
+    out = torch.ones(8, dtype=torch.int32)
+    kernel(out, 2)  # wraps to 0 after 32 rounds
+    assert out[0] == 0
+    with pytest.raises(
+        Fault, match="test_faults.py:.*: the loop has not ended after 1073741824 rounds"
+    ):
+        kernel(out, 1)
+
+
 def tile_chain(count, size):
     """`count` tiles, each dead once the next one is made."""
 
@@ -112,7 +131,7 @@ def extend(tile, count, size):
 def test_unified_buffer_overflow_is_found_when_compiling():
     with pytest.raises(KernelError, match="unified buffer overflow") as caught:
         host_kernel(tile_chain(3, 20000))
-    assert "needs 80000 bytes at offset 160000, the buffer has 196352" in caught.value.message
+    assert "needs 80000 bytes at offset 160000, the buffer has 196608" in caught.value.message
     assert "TL_ASCEND_MEMORY_PLANNING" in caught.value.message
     assert caught.value.loc.file == __file__
     kernel = host_kernel(tile_chain(6, 20000), out_idx=[1], pass_configs=PLANNING)
@@ -121,6 +140,7 @@ def test_unified_buffer_overflow_is_found_when_compiling():
     assert torch.equal(kernel(a), a + 1 + 1 + 1 + 1 + 1)
     with pytest.raises(KernelError, match="use smaller tiles"):
         host_kernel(tile_chain(2, 30000), pass_configs=PLANNING)
+    assert host_kernel(tile_chain(3, 16384)).ub_bytes == 196608  # all there is, to the last byte
 
 
 def test_planning_keeps_what_a_loop_carries():

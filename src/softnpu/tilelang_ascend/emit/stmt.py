@@ -87,7 +87,8 @@ class BodyEmitter(Writer):
             self.line("}")
 
     def emit_While(self, stmt: While) -> None:
-        with self.braces("for (;;)"):
+        with self.braces("for (int64_t rounds = 0;; ++rounds)"):
+            self.require(f"task.goes_on(rounds, {self.places.of(stmt.loc)})")
             self.line(f"const bool go_on = {self.value(stmt.cond)};")
             self.settle()
             self.line("if (!go_on) break;")
