@@ -271,3 +271,22 @@ def test_both_cores_run_every_statement():
     out = torch.zeros(2, dtype=torch.int32)
     host_kernel(counts)(out)
     assert out.tolist() == [3, 3]
+
+
+def test_branches_as_with_blocks():
+    @T.prim_func
+    def branches(out: T.Tensor((8,), "int32"), low: T.int32):
+        with T.Kernel(1, is_npu=True) as (_, vid):
+            tile = T.alloc_ub((8,), "int32")
+            T.tile.clear(tile)
+            for i in T.serial(8):
+                with T.If(i > low):
+                    with T.Then():
+                        with T.If(i > 5):
+                            with T.Then():
+                                tile[i] = 2
+                    with T.Else():
+                        tile[i] = 1
+            T.copy(tile, out)
+
+    assert host_kernel(branches, out_idx=[0])(3).tolist() == [1, 1, 1, 1, 0, 0, 2, 2]

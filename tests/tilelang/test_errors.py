@@ -8,7 +8,7 @@ import textwrap
 import pytest
 import torch
 from softnpu.tilelang_ascend import language as T
-from softnpu.tilelang_ascend.errors import KernelError, LaunchError
+from softnpu.tilelang_ascend.errors import KernelError, KernelWarning, LaunchError
 from softnpu.tilelang_ascend.intrinsics import UNSUPPORTED
 from softnpu.tilelang_ascend.jit import PassConfigKey, compile, jit
 from tests.tilelang.harness import host_kernel
@@ -53,6 +53,8 @@ compile_builtin = builtins.compile
         ("del t", 9, "Delete statement is not part of the kernel language"),
         ("t[0:2, :] = 1.0", 9, "only single elements can be assigned"),
         ("t[0] = 1.0", 9, "t has 2 dimensions, got 1 indices"),
+        ("with T.Then(): pass", 9, "T.Then belongs inside a T.If"),
+        ("with T.If(n > 0): T.tile.clear(t)", 9, "one T.Then and at most one T.Else"),
         ("while True: pass", 9, "must depend on device values"),
         ("T.alloc_L1((16, 16), 'float16')", 9, "T.alloc_L1 is not supported: the cube core"),
         ("with T.Scope('C'): pass", 14, "the cube core is not emulated yet"),
@@ -146,7 +148,7 @@ def test_calls_are_checked():
         ),
         ((good.t(), 1), "must be contiguous"),
         ((good[:3], 1), r"shape mismatch for parameter x: expected \(4, 16\), got \(3, 16\)"),
-        ((torch.randn(64), 1), r"expected \(4, 16\), got \(64,\)"),
+        ((torch.randn(65), 1), r"expected \(4, 16\), got \(65,\)"),
         ((3, 1), "unsupported tensor type: int"),
         ((good, 1.5), "1.5 is not a int32"),
         ((good, 2**31), "outside int32"),
@@ -155,6 +157,16 @@ def test_calls_are_checked():
     ]:
         with pytest.raises(LaunchError, match=message):
             kernel(*args)
+
+
+def test_shapes_that_do_not_match(monkeypatch):
+    kernel = host_kernel(doubles, out_idx=[1])
+    flat = torch.randn(64)
+    with pytest.warns(KernelWarning, match=r"got \(64,\); taken as a view of it"):
+        assert torch.equal(kernel(flat, 2), flat.reshape(4, 16) * 2)
+    monkeypatch.setenv("SOFTNPU_ALLOW_SHAPE_MISMATCH", "1")
+    with pytest.warns(KernelWarning, match=r"expected \(4, 16\), got \(8, 16\)"):
+        assert torch.equal(kernel(torch.ones(8, 16), 2), torch.full((4, 16), 2.0))
 
 
 def test_symbolic_dimensions_are_bound_and_compared():

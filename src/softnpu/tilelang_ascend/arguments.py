@@ -6,6 +6,7 @@ of a double), then 8 bytes per symbolic dimension.
 
 from __future__ import annotations
 
+import os
 import struct
 import warnings
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import torch
 
 from .affine import constant
 from .dtypes import DType
-from .errors import LaunchError
+from .errors import KernelWarning, LaunchError
 from .hosteval import evaluate
 from .ir import Dim, Expr, Param, PrimFunc, Var
 
@@ -87,6 +88,7 @@ class Signature:
         warnings.warn(
             f"{text}: the last {len(args) - wanted} are ignored, as by upstream; outputs are made "
             "by the call and returned",
+            KernelWarning,
             stacklevel=5,
         )
         return args[:wanted]
@@ -111,10 +113,22 @@ class Signature:
         if len(arg.shape) != len(param.shape) or any(
             not _fits(dim, size, values) for dim, size in zip(param.shape, arg.shape, strict=True)
         ):
+            self._mismatch(param, arg, values)
+
+    def _mismatch(self, param: TensorParam, arg: torch.Tensor, values: dict[Var, int]) -> None:
+        """Another view of as many elements is what the kernel would see; anything else is not."""
+        text = (
+            f"kernel {self.name}: shape mismatch for parameter {param.name}: expected "
+            f"{_shape_text(param.shape, values)}, got {tuple(arg.shape)}"
+        )
+        if param.size is not None and param.size.numel() == arg.numel():
+            warnings.warn(f"{text}; taken as a view of it", KernelWarning, stacklevel=6)
+        elif os.environ.get("SOFTNPU_ALLOW_SHAPE_MISMATCH") == "1":
+            warnings.warn(text, KernelWarning, stacklevel=6)
+        else:
             raise LaunchError(
-                f"kernel {self.name}: shape mismatch for parameter {param.name}: expected "
-                f"{_shape_text(param.shape, values)}, got {tuple(arg.shape)}. Upstream accepts "
-                "this and computes with the declared shape on whatever memory follows"
+                f"{text}. Upstream accepts this and computes with the declared shape on whatever "
+                "memory follows; SOFTNPU_ALLOW_SHAPE_MISMATCH=1 does so here, inside the allocation"
             )
 
     def _refuse_device(self, param: TensorParam, arg: Any, device: Any, wanted: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, TracebackType
+from typing import Any
 
 from .errors import KernelError, Loc
 from .ir import Buffer, Stmt, Var
@@ -37,6 +38,7 @@ class Builder:
     scope: str | None = None
     views: dict[Buffer, Buffer] = field(default_factory=dict)
     unnamed: set[Buffer] = field(default_factory=set)
+    branches: list[Any] = field(default_factory=list)  # the T.If blocks that are open
 
     def emit(self, stmt: Stmt) -> None:
         if self.head is None:

@@ -87,3 +87,15 @@ F16 = DTYPES["float16"]
 I32 = DTYPES["int32"]
 I64 = DTYPES["int64"]
 BOOL = DTYPES["bool"]
+
+
+class DataType(str):
+    """A dtype name with its size: `DataType("float16").bits` is 16."""
+
+    @property
+    def bits(self) -> int:
+        return dtype_of(self).bits
+
+    @property
+    def itemsize(self) -> int:
+        return dtype_of(self).bytes

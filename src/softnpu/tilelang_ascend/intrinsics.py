@@ -102,7 +102,6 @@ UNSUPPORTED = {
         "communication between devices is not emulated"),
     "Persistent": "persistent scheduling is not emulated yet",
     "dump_tensor": "use T.printf",
-    "If": "use Python's if", "Then": "use Python's if", "Else": "use Python's if",
     "alloc_local": "use T.alloc_ub for tiles and T.alloc_var for scalars",
 }  # fmt: skip
 UNSUPPORTED_TILE = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from types import SimpleNamespace
 from typing import Any
 
 from .errors import KernelError
@@ -142,7 +143,7 @@ def jit(
                 found = kernels[key] = _build(factory, args, kwargs, options)
             return found
 
-        wrapper.__jit_impl__ = factory  # type: ignore[attr-defined]
+        wrapper.__jit_impl__ = SimpleNamespace(func=factory, **options)  # type: ignore[attr-defined]
         return wrapper
 
     return decorate if func is None else decorate(func)

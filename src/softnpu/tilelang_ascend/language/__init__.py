@@ -12,6 +12,7 @@ from ..primfunc import prim_func
 from ..reduce_ops import reduce as _reduce
 from ..tile_ops import set_deq_scale
 from . import scalar, tile
+from .branches import Else, If, Then
 from .memory import alloc_shared, alloc_ub, alloc_var, copy, reinterpretcast
 from .structure import (
     Buffer,
@@ -61,9 +62,9 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Buffer", "Kernel", "Parallel", "Pipelined", "Scope", "Tensor", "alloc_shared", "alloc_ub",
-    "alloc_var", "annotate_address", "annotate_layout", "annotate_padding", "barrier_all", "copy",
-    "func_attr", "grid", "loop_break", "macro", "pipe_barrier", "prim_func", "printf", "reduce",
+    "Buffer", "Else", "If", "Kernel", "Parallel", "Pipelined", "Scope", "Tensor", "Then",
+    "alloc_shared", "alloc_ub", "alloc_var", "annotate_address", "annotate_layout", "annotate_padding",
+    "barrier_all", "copy", "func_attr", "grid", "loop_break", "macro", "pipe_barrier", "prim_func", "printf", "reduce",
     "reduce_max", "reduce_min", "reduce_sum", "reinterpretcast", "serial", "set_deq_scale",
     "set_flag", "symbolic",
     "tile", "unroll", "wait_flag", *_SCALAR, *UNSUPPORTED,

@@ -6,6 +6,7 @@ from softnpu.tilelang_ascend import errors
 from softnpu.tilelang_ascend.cache import disable as disable_cache
 from softnpu.tilelang_ascend.cache import enable as enable_cache
 from softnpu.tilelang_ascend.cache import is_enabled as is_cache_enabled
+from softnpu.tilelang_ascend.dtypes import DataType
 from softnpu.tilelang_ascend.jit import PassConfigKey, compile, jit
 from softnpu.tilelang_ascend.kernel import JITKernel
 from softnpu.tilelang_ascend.language.scalar import ceildiv as cdiv
@@ -14,8 +15,8 @@ from . import cache, language, math
 
 __version__ = "0.1.4"
 __all__ = [
-    "JITKernel", "PassConfigKey", "cache", "cdiv", "compile", "disable_cache", "enable_cache",
-    "is_cache_enabled", "jit", "language", "math",
+    "DataType", "JITKernel", "PassConfigKey", "cache", "cdiv", "compile", "disable_cache",
+    "enable_cache", "is_cache_enabled", "jit", "language", "math",
 ]  # fmt: skip
 
 errors.install_hook()
