@@ -8,7 +8,7 @@ on purpose is where the flag comes from. vLLM and vllm-ascend conclude it from t
 garbage (vLLM #53051). Here every request must in fact be past its prompt.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import lru_cache
@@ -166,21 +166,21 @@ class Dispatcher:
             return table[num_tokens]
         return _eager(num_tokens)
 
-    def agree(self, decisions: Iterable[Decision]) -> Decision:
-        """One decision for all data-parallel ranks, whose collectives must line up.
+    def agree(self, decisions: Sequence[Decision]) -> list[Decision]:
+        """The decisions of all data-parallel ranks, made equal: their collectives must line up.
 
-        The weakest mode and the most tokens win (vllm-ascend `model_runner_v1.py`); every rank
-        pads to that. A rank without work passes the decision of an empty decode batch,
-        `lookup(0, True)`.
+        The weakest mode and the most tokens win (vllm-ascend `model_runner_v1.py`). Every rank gets
+        the same key with its own token count, so that each pads its own tail. A rank without work
+        passes `lookup(0, True)` and then replays padding alone (`DecodeRunner.run_idle`).
         """
-        known = list(decisions)
-        tokens = max(decision.num_tokens for decision in known)
-        working = [decision for decision in known if decision.num_tokens]
+        working = [decision for decision in decisions if decision.num_tokens]
         mode = min((decision.mode for decision in working), default=RuntimeMode.NONE)
-        if mode is RuntimeMode.NONE:
-            return _eager(tokens)
-        uniform = all(decision.key.uniform for decision in working if decision.key)
-        return self.lookup(tokens, uniform, allow_full=mode is RuntimeMode.FULL)
+        key = None
+        if mode is not RuntimeMode.NONE:
+            tokens = max(decision.num_tokens for decision in working)
+            uniform = all(decision.key.uniform for decision in working if decision.key)
+            key = self.lookup(tokens, uniform, allow_full=mode is RuntimeMode.FULL).key
+        return [Decision(decision.num_tokens, key) for decision in decisions]
 
     def graph_keys(self) -> tuple[GraphKey, ...]:
         """Every graph that a batch can be sent to, in capture order.
