@@ -14,9 +14,7 @@ def rms_norm(rows, hidden, block, eps):
     per_core = block // 2
 
     @T.prim_func
-    def main_rms(
-        x: T.Tensor((rows, hidden), "float16"), out: T.Tensor((rows, hidden), "float16")
-    ):
+    def main_rms(x: T.Tensor((rows, hidden), "float16"), out: T.Tensor((rows, hidden), "float16")):
         with T.Kernel(rows // block, is_npu=True) as (cid, vid):
             row = cid * block + vid * per_core
             x_ub = T.alloc_ub([per_core, hidden], "float16")

@@ -4,8 +4,8 @@ RMSNorm (TileLang) -> q/k/v projection -> RoPE in place (TileLang) -> KV-cache w
 one token over the cache -> output projection -> residual.
 
 The TileLang kernels ride on the stream that torch_npu's operators use, so the capture takes them in
-like any other operator. Everything that changes from step to step (the token, its position, the row of
-the RoPE table) enters through buffers whose addresses stay the same; the graph holds addresses.
+like any other operator. Everything that changes from step to step (the token and its position)
+enters through buffers whose addresses stay the same; the graph holds addresses.
 
 Needs torch, torch_npu and TileLang-Ascend (the dialect with `T.Kernel(..., is_npu=True)`), and an
 Ascend NPU or softnpu: `softnpu run aclgraph_decode_block.py`.
@@ -134,7 +134,8 @@ class DecodeBlock:
         self.rope = build_rope(args.batch, args.heads, args.head_size, args.auto_cv_combine)
 
         rows = args.batch * args.heads
-        self.k_cache = torch.zeros(rows, self.length, args.head_size, dtype=torch.half, device=device)
+        cache = (rows, self.length, args.head_size)
+        self.k_cache = torch.zeros(cache, dtype=torch.half, device=device)
         self.v_cache = torch.zeros_like(self.k_cache)
         self.first_slot = torch.arange(rows, device=device) * self.length
         self.places = torch.arange(self.length, device=device)
@@ -155,7 +156,7 @@ class DecodeBlock:
         self.position.copy_(position)
 
     def step(self):
-        """`token` [batch, hidden] fp16 and `position` [1] int64 -> the block's output like `token`."""
+        """`token` [batch, hidden] fp16, `position` [1] int64 -> the output, like `token`."""
         heads = (self.batch, self.heads, self.head_size)
         normed = self.rms_norm(self.token, self.weights["norm"])
         q = torch.mm(normed, self.weights["q"]).view(heads)
@@ -179,7 +180,7 @@ class DecodeBlock:
 
 
 def rope_table(length, head_size):
-    """cos and sin of position * 10000^(-2i / head_size): two [length, head_size / 2] fp32 tensors."""
+    """cos and sin of position * 10000^(-2i / head_size): two [length, head_size / 2], fp32."""
     inverse = 10000.0 ** (-torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
     angles = torch.arange(length, dtype=torch.float32)[:, None] * inverse[None, :]
     return angles.cos(), angles.sin()
@@ -210,7 +211,7 @@ def reference(args, weights, tokens):
 
 
 def decode(block, tokens, positions, run):
-    """All steps; returns their outputs and the host's and the whole time per step in microseconds."""
+    """All steps; returns the outputs, and the host's and the whole time per step in us."""
     block.reset()
     outputs = torch.empty_like(tokens)
     torch.npu.synchronize()
@@ -263,7 +264,7 @@ def report(args, rows):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description="A decode step as an ACLGraph, with TileLang kernels.")
+    parser = argparse.ArgumentParser(description="A decode step as an ACLGraph")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--heads", type=int, default=16)
     parser.add_argument("--head-size", type=int, default=64)
@@ -276,7 +277,7 @@ def parse_arguments():
         if getattr(args, name) < 1:
             parser.error(f"--{name.replace('_', '-')} must be at least 1")
     if args.head_size % 32:
-        parser.error("--head-size must be a multiple of 32: half a head is a whole number of 32-byte blocks")
+        parser.error("--head-size must be a multiple of 32 (half a head fills 32-byte blocks)")
     args.hidden = args.heads * args.head_size
     return args
 
@@ -308,7 +309,7 @@ def main():
     print("Kernel Output Match!")
     if not args.eager:
         if not torch.equal(eager.cpu(), result.cpu()):
-            raise SystemExit("eager != graph: the graph does not compute what the eager run computes")
+            raise SystemExit("eager != graph: the graph computes something else")
         print(f"eager == graph: bit-identical over {args.steps} steps")
     report(args, rows)
 
