@@ -8,6 +8,7 @@
 #include "acl_functions.h"
 #include "context.h"
 #include "plog.h"
+#include "python_line.h"
 #include "settings.h"
 
 namespace softnpu::abi {
@@ -58,6 +59,14 @@ std::string mark_of(Code code) {
   return {};
 }
 
+// What the program did wrong is at the line that made the call, not where it shows.
+bool is_about_capture(Code code) {
+  const aclError number = number_of(code);
+  return (number >= number_of(Code::CaptureDependency) &&
+          number <= number_of(Code::BodyCapturing)) ||
+         code == Code::CaptureInvalidated || code == Code::NoStreamResource;
+}
+
 }  // namespace
 
 aclError fail(aclError number, const char* function, const char* file, int line,
@@ -76,8 +85,9 @@ aclError report(const Error& error, const char* function, const char* file, int 
   if (!error.failed()) {
     return kSuccess;
   }
+  const std::string where = is_about_capture(error.code()) ? python_line() : std::string();
   return fail(outcome_number(error.code()), function, file, line,
-              mark_of(error.code()) + error.message());
+              mark_of(error.code()) + error.message() + where);
 }
 
 void refuse(const char* function, const char* advice, bool also_stderr) {
@@ -101,6 +111,18 @@ extern "C" __attribute__((visibility("default"))) void softnpu_set_recent_error(
 void softnpu_set_recent_error(const char* text) {
   softnpu::abi::record(0, text == nullptr ? "" : text);
   softnpu::abi::Plog::instance().write(softnpu::LogLevel::Error, "OP", "op", text ? text : "");
+}
+
+// The same for an operator that the stream did not take, with the number that the runtime has for
+// it.
+extern "C" __attribute__((visibility("default"))) void softnpu_set_launch_error(
+    const softnpu::Error& error);
+void softnpu_set_launch_error(const softnpu::Error& error) {
+  using namespace softnpu::abi;
+  const std::string where = is_about_capture(error.code()) ? python_line() : std::string();
+  softnpu_set_recent_error((error.message() + where + " (error code of the runtime: " +
+                            std::to_string(outcome_number(error.code())) + ")")
+                               .c_str());
 }
 
 // CANN's documentation has reading clear the text. It is kept here, because torch_npu reads it in

@@ -8,6 +8,7 @@ namespace softnpu::ops {
 // aclnn status codes, as the public aclnn pages list them.
 constexpr int kNullPointer = 161001;
 constexpr int kParamInvalid = 161002;
+constexpr int kRuntimeError = 361001;
 constexpr int kInnerError = 561000;
 
 }  // namespace softnpu::ops

@@ -3,7 +3,10 @@
 
 #include <string>
 
+#include "error.h"
+
 extern "C" void softnpu_set_recent_error(const char* text);
+extern "C" void softnpu_set_launch_error(const softnpu::Error& error);
 
 namespace softnpu::ops {
 

@@ -59,7 +59,9 @@ int launch(const OpSpec& spec, aclOpExecutor* executor, void* stream) noexcept {
     return refuse(kParamInvalid, where + "not a live stream of this process");
   }
   const Error error = target->submit(std::move(task));
-  return error.failed() ? refuse(kInnerError, error.message()) : 0;
+  if (!error.failed()) return 0;
+  softnpu_set_launch_error(error);
+  return kRuntimeError;
 }
 
 }  // namespace softnpu::ops
