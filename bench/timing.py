@@ -17,6 +17,7 @@ class Row:
     baseline: float
     target: float | None
     unit: str = "op"
+    against: str = "CPU torch"
 
     @property
     def ratio(self) -> float:

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+import torch_npu
 
 from aclgraph import CaptureError, DecodeRunner, HostInput, InputError, UpdateError, verify
-from aclgraph.inputs import Input
+from aclgraph.inputs import Input, block_table
 from tests.aclgraph.paged import captured, dispatcher
 from tests.aclgraph.scale_rows import scale_rows
 
@@ -139,3 +140,46 @@ def test_without_a_capture_there_is_nothing_to_update():
     runner = DecodeRunner(step, dispatcher(), [X], host_inputs=[LENS])
     out = runner.eager({"x": torch.zeros(1, 2)}, {"lens": [2]})
     assert out.tolist() == [[14.0, 14.0]]
+
+
+@pytest.mark.parametrize("order", ["update_first", "replay_first"])
+def test_paged_attention_with_host_lengths(order):
+    """torch_npu's fused attention, whose KV lengths are host integers, in three layers."""
+    heads, dim, block, blocks = 4, 32, 16, 9
+    generator = torch.Generator().manual_seed(0)
+    caches = torch.randn(2, blocks, block, heads * dim, generator=generator).half().npu()
+    kv_lens = HostInput("kv_lens", updates="actual_seq_lengths_kv", capture_value=2 * block)
+
+    def attend(q, block_table, kv_lens):
+        for _ in range(LAYERS):
+            out, _ = torch_npu.npu_fused_infer_attention_score(
+                q,
+                caches[0],
+                caches[1],
+                actual_seq_lengths_kv=kv_lens,
+                block_table=block_table,
+                block_size=block,
+                input_layout="BNSD",
+                num_heads=heads,
+                num_key_value_heads=heads,
+                scale=dim**-0.5,
+            )
+            q = q + out
+        return q
+
+    specs = [Input("q", (heads, 1, dim), torch.float16), block_table(2)]
+    runner = captured(attend, specs, host_inputs=[kv_lens], update_order=order)
+
+    def make(requests, seed):
+        generator = torch.Generator().manual_seed(seed)
+        q = torch.randn(requests, heads, 1, dim, generator=generator).half()
+        table = torch.randint(1, blocks, (requests, 2), generator=generator).int()
+        lens = torch.randint(1, 2 * block, (requests,), generator=generator).tolist()
+        return {"q": q.npu(), "block_table": table.npu()}, {"kv_lens": lens}
+
+    for requests, seed in ((3, 1), (3, 2), (8, 3), (1, 4), (5, 5)):
+        inputs, host = make(requests, seed)
+        out = runner.run(runner.dispatcher.lookup(requests, True), inputs, host).clone()
+        torch.testing.assert_close(out, runner.eager(inputs, host), rtol=1e-3, atol=1e-3)
+    report = verify(runner, make, rtol=1e-3, atol=1e-3)
+    assert report.ok, str(report)
