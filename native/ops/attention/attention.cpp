@@ -18,7 +18,7 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 constexpr int64_t kFewRows = 16;
 constexpr int64_t kProductRows = 256;                // query rows per matrix product
 constexpr int64_t kMaxScores = int64_t{1} << 23;     // per matrix product
-constexpr int64_t kParallelWork = int64_t{1} << 16;  // multiplications worth another thread
+constexpr int64_t kParallelWork = int64_t{1} << 20;  // multiplications worth another thread
 
 struct Range {
   int64_t first, last;
