@@ -1,5 +1,5 @@
-// Operators on tensors for the hand-written kernels. ATen's own header of this purpose includes every
-// operator there is, which costs each build a quarter of a minute.
+// Operators on tensors for the hand-written kernels. ATen's own header of this purpose includes
+// every operator there is, which costs each build a quarter of a minute.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,6 @@
 // Shields device work from the thread that runs it. The executor may be the user's own thread (it
-// helps while it waits), whose dispatch modes, autocast, functorch levels, profiler and thread count
-// must neither see our ATen calls nor be changed by them.
+// helps while it waits), whose dispatch modes, autocast, functorch levels, profiler and thread
+// count must neither see our ATen calls nor be changed by them.
 #include "../engine/executor_hooks.h"
 
 #include <ATen/record_function.h>
@@ -41,8 +41,9 @@ const ThreadCount& thread_count() {
   return functions;
 }
 
-// An operator must not give an output another shape: the memory is the caller's. ATen warns before it
-// resizes, and that is the moment to stop it, before anything is written. Other warnings are logged.
+// An operator must not give an output another shape: the memory is the caller's. ATen warns before
+// it resizes, and that is the moment to stop it, before anything is written. Other warnings are
+// logged.
 class DeviceWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
@@ -72,7 +73,8 @@ struct Saved {
 c10::impl::LocalDispatchKeySet device_keys() {
   auto keys = c10::impl::tls_local_dispatch_key_set();
   keys.included_ = c10::DispatchKeySet(c10::DispatchKey::BackendSelect);
-  keys.excluded_ = c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
+  keys.excluded_ =
+      c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
   return keys;
 }
 

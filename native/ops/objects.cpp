@@ -1,4 +1,5 @@
-// aclCreate* and aclDestroy* of libopapi/libnnopbase, and the query that reads a tensor's size back.
+// aclCreate* and aclDestroy* of libopapi/libnnopbase, and the query that reads a tensor's size
+// back.
 #include "objects.h"
 
 #include <cstring>
@@ -8,9 +9,7 @@
 
 namespace softnpu::ops {
 
-void retain(const aclTensor* tensor) {
-  tensor->references.fetch_add(1, std::memory_order_relaxed);
-}
+void retain(const aclTensor* tensor) { tensor->references.fetch_add(1, std::memory_order_relaxed); }
 
 void release(const aclTensor* tensor) {
   if (tensor != nullptr && tensor->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -31,16 +30,35 @@ bool read_scalar(const void* value, int32_t dtype, aclScalar* out) {
     out->real = static_cast<double>(typed);
   };
   switch (dtype) {
-    case kInt8: as_integer(int8_t{}); return true;
-    case kUInt8: as_integer(uint8_t{}); return true;
-    case kInt16: as_integer(int16_t{}); return true;
-    case kInt32: as_integer(int32_t{}); return true;
-    case kInt64: as_integer(int64_t{}); return true;
-    case kBool: as_integer(uint8_t{}); return true;
-    case kFloat: as_real(float{}); return true;
-    case kDouble: as_real(double{}); return true;
-    case kComplex128: std::memcpy(out->parts, value, sizeof out->parts); return true;
-    default: return false;
+    case kInt8:
+      as_integer(int8_t{});
+      return true;
+    case kUInt8:
+      as_integer(uint8_t{});
+      return true;
+    case kInt16:
+      as_integer(int16_t{});
+      return true;
+    case kInt32:
+      as_integer(int32_t{});
+      return true;
+    case kInt64:
+      as_integer(int64_t{});
+      return true;
+    case kBool:
+      as_integer(uint8_t{});
+      return true;
+    case kFloat:
+      as_real(float{});
+      return true;
+    case kDouble:
+      as_real(double{});
+      return true;
+    case kComplex128:
+      std::memcpy(out->parts, value, sizeof out->parts);
+      return true;
+    default:
+      return false;
   }
 }
 

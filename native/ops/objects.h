@@ -1,5 +1,5 @@
-// The objects that aclnn functions take: what torch_npu builds with aclCreate* and passes by pointer.
-// Layout is private to this library; callers only hold pointers.
+// The objects that aclnn functions take: what torch_npu builds with aclCreate* and passes by
+// pointer. Layout is private to this library; callers only hold pointers.
 #pragma once
 
 #include <atomic>
@@ -28,19 +28,44 @@ struct aclScalar {
   };
 };
 
-struct aclIntArray { std::vector<int64_t> values; };
-struct aclFloatArray { std::vector<float> values; };
-struct aclBoolArray { std::vector<uint8_t> values; };
-struct aclTensorList { std::vector<const aclTensor*> items; };
-struct aclScalarList { std::vector<const aclScalar*> items; };
+struct aclIntArray {
+  std::vector<int64_t> values;
+};
+struct aclFloatArray {
+  std::vector<float> values;
+};
+struct aclBoolArray {
+  std::vector<uint8_t> values;
+};
+struct aclTensorList {
+  std::vector<const aclTensor*> items;
+};
+struct aclScalarList {
+  std::vector<const aclScalar*> items;
+};
 
 namespace softnpu::ops {
 
 // aclDataType numbers that occur here.
 enum AclType : int32_t {
-  kFloat = 0, kFloat16 = 1, kInt8 = 2, kInt32 = 3, kUInt8 = 4, kInt16 = 6, kUInt16 = 7, kUInt32 = 8,
-  kInt64 = 9, kUInt64 = 10, kDouble = 11, kBool = 12, kComplex64 = 16, kComplex128 = 17, kBF16 = 27,
-  kComplex32 = 33, kFloat8E5M2 = 35, kFloat8E4M3 = 36,
+  kFloat = 0,
+  kFloat16 = 1,
+  kInt8 = 2,
+  kInt32 = 3,
+  kUInt8 = 4,
+  kInt16 = 6,
+  kUInt16 = 7,
+  kUInt32 = 8,
+  kInt64 = 9,
+  kUInt64 = 10,
+  kDouble = 11,
+  kBool = 12,
+  kComplex64 = 16,
+  kComplex128 = 17,
+  kBF16 = 27,
+  kComplex32 = 33,
+  kFloat8E5M2 = 35,
+  kFloat8E4M3 = 36,
 };
 
 void retain(const aclTensor* tensor);

@@ -24,12 +24,24 @@ std::string shape_text(at::IntArrayRef sizes) {
 
 bool nullable(Kind kind) {
   switch (kind) {
-    case Kind::OptTensor: case Kind::OptOutput: case Kind::OptTensorList: case Kind::OptScalar:
-    case Kind::OptIntArray: case Kind::String: return true;
+    case Kind::OptTensor:
+    case Kind::OptOutput:
+    case Kind::OptTensorList:
+    case Kind::OptScalar:
+    case Kind::OptIntArray:
+    case Kind::String:
+      return true;
     // op-plugin passes a null list for an empty one.
-    case Kind::TensorList: case Kind::OutputList: return true;
-    case Kind::DType: case Kind::Int: case Kind::Real: case Kind::Bool: return true;
-    default: return false;
+    case Kind::TensorList:
+    case Kind::OutputList:
+      return true;
+    case Kind::DType:
+    case Kind::Int:
+    case Kind::Real:
+    case Kind::Bool:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -152,21 +164,27 @@ void OpTask::record(const Arg* args) {
 
 bool OpTask::is_late(const Source& source) const {
   switch (source.as) {
-    case As::Item: case As::Generator: return true;
+    case As::Item:
+    case As::Generator:
+      return true;
     // Some CPU kernels write an output as if it were dense, whatever its strides.
-    case As::Out: case As::Contiguous: {
+    case As::Out:
+    case As::Contiguous: {
       const c10::IValue& value = values_[source.param];
       return value.isTensor() && !value.toTensor().is_contiguous();
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
 c10::IValue OpTask::late_value(const LateValue& late) {
   const int param = late.source->param;
   switch (late.source->as) {
-    case As::Item: return values_[param].toTensor().item();
-    case As::Contiguous: return values_[param].toTensor().contiguous();
+    case As::Item:
+      return values_[param].toTensor().item();
+    case As::Contiguous:
+      return values_[param].toTensor().contiguous();
     case As::Out: {
       const at::Tensor& output = values_[param].toTensor();
       dense_outputs_.emplace_back(param, at::empty(output.sizes(), output.options()));

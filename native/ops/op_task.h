@@ -1,8 +1,8 @@
 // One recorded operator: the device task that computes it, once or at every replay of a graph.
 #pragma once
 
-#include <ATen/core/stack.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 
 #include <string>
 #include <vector>
@@ -19,9 +19,10 @@ struct OutputShape {
   std::vector<int64_t> sizes;
 };
 
-// What is made anew at each run: a value in device memory, a dense copy, dense memory for an output.
+// What is made anew at each run: a value in device memory, a dense copy, dense memory for an
+// output.
 struct LateValue {
-  size_t position;             // in the stack
+  size_t position;  // in the stack
   const Source* source;
 };
 
@@ -30,7 +31,8 @@ class OpTask final : public Task {
   explicit OpTask(const OpSpec& spec) : spec_(spec) {}
   ~OpTask() override;
 
-  // Converts the arguments; throws BadParam or c10::Error. Called once, before the task is submitted.
+  // Converts the arguments; throws BadParam or c10::Error. Called once, before the task is
+  // submitted.
   void record(const Arg* args);
 
   Step run(RunContext& context) override;
@@ -54,9 +56,9 @@ class OpTask final : public Task {
   void check_outputs() const;
 
   const OpSpec& spec_;
-  std::vector<c10::IValue> values_;        // the parameters by position, where something needs them
-  torch::jit::Stack inputs_;               // the ATen call's arguments, as recorded
-  torch::jit::Stack stack_;                // those of the running call, then its results
+  std::vector<c10::IValue> values_;  // the parameters by position, where something needs them
+  torch::jit::Stack inputs_;         // the ATen call's arguments, as recorded
+  torch::jit::Stack stack_;          // those of the running call, then its results
   std::vector<OutputShape> outputs_;
   std::vector<LateValue> late_;
   std::vector<std::pair<int, at::Tensor>> dense_outputs_;  // of the running call, by parameter

@@ -1,4 +1,5 @@
 // The two phases of every aclnn call. The executor that the first one hands out is the task.
+#include <cstring>
 #include <exception>
 
 #include "../engine/stream.h"
@@ -52,12 +53,14 @@ int launch(const OpSpec& spec, aclOpExecutor* executor, void* stream) noexcept {
   }
   if (&task->spec() != &spec) {
     const std::string made_by = task->name();
-    return refuse(kParamInvalid, where + "the executor was made by " + made_by + "GetWorkspaceSize");
+    return refuse(kParamInvalid,
+                  where + "the executor was made by " + made_by + "GetWorkspaceSize");
   }
   Stream* target = Stream::from_handle(stream);
   if (target == nullptr) {
     return refuse(kParamInvalid, where + "not a live stream of this process");
   }
+  spec.launches.fetch_add(1, std::memory_order_relaxed);
   const Error error = target->submit(std::move(task));
   if (!error.failed()) return 0;
   softnpu_set_launch_error(error);
@@ -65,6 +68,18 @@ int launch(const OpSpec& spec, aclOpExecutor* executor, void* stream) noexcept {
 }
 
 }  // namespace softnpu::ops
+
+// How often a function of the table was launched in this process, for tests and traces; an unknown
+// name was launched never.
+SOFTNPU_EXPORT uint64_t softnpu_operator_launches(const char* name) {
+  using namespace softnpu::ops;
+  for (int i = 0; i < all_specs_count; ++i) {
+    if (std::strcmp(all_specs[i]->name, name) == 0) {
+      return all_specs[i]->launches.load(std::memory_order_relaxed);
+    }
+  }
+  return 0;
+}
 
 // An executor that was never launched, as from a query of the largest workspace.
 SOFTNPU_EXPORT int aclDestroyAclOpExecutor(aclOpExecutor* executor) {

@@ -70,8 +70,8 @@ c10::IValue array_value(const Param& spec, const Arg& arg) {
 }
 
 // op-plugin marks an index that selects everything by a tensor of size [0] with the dtype of the
-// indexed tensor. All real indices have one common shape, so beside a non-empty index it can only be
-// the mark; alone it is one when its dtype can't index.
+// indexed tensor. All real indices have one common shape, so beside a non-empty index it can only
+// be the mark; alone it is one when its dtype can't index.
 bool selects_all(const at::Tensor& index, bool any_filled) {
   if (!index.defined()) {
     return true;
@@ -80,8 +80,8 @@ bool selects_all(const at::Tensor& index, bool any_filled) {
     return false;
   }
   const auto type = index.scalar_type();
-  const bool can_index = type == at::kLong || type == at::kInt || type == at::kBool ||
-                         type == at::kByte;
+  const bool can_index =
+      type == at::kLong || type == at::kInt || type == at::kBool || type == at::kByte;
   return any_filled || !can_index;
 }
 
@@ -99,13 +99,18 @@ c10::IValue opt_tensor_list(const c10::IValue& tensors) {
 
 c10::IValue constant(const Source& source) {
   switch (source.as) {
-    case As::ConstInt: return source.integer;
-    case As::ConstBool: return source.integer != 0;
-    case As::ConstReal: return source.real;
+    case As::ConstInt:
+      return source.integer;
+    case As::ConstBool:
+      return source.integer != 0;
+    case As::ConstReal:
+      return source.real;
     case As::ConstIntList:
       return c10::IValue(std::vector<int64_t>(source.list, source.list + source.integer));
-    case As::ConstString: return std::string(source.text);
-    default: return {};
+    case As::ConstString:
+      return std::string(source.text);
+    default:
+      return {};
   }
 }
 
@@ -127,24 +132,39 @@ c10::IValue real_value(const c10::IValue& value) {
 
 c10::IValue param_value(const Param& spec, const Arg& arg) {
   switch (spec.kind) {
-    case Kind::Int: return arg.integer;
-    case Kind::Bool: return arg.integer != 0;
-    case Kind::Real: return arg.real;
-    case Kind::DType: return dtype_value(spec, arg.integer);
-    case Kind::TensorList: case Kind::OptTensorList: case Kind::OutputList:
+    case Kind::Int:
+      return arg.integer;
+    case Kind::Bool:
+      return arg.integer != 0;
+    case Kind::Real:
+      return arg.real;
+    case Kind::DType:
+      return dtype_value(spec, arg.integer);
+    case Kind::TensorList:
+    case Kind::OptTensorList:
+    case Kind::OutputList:
       return tensor_list(spec, arg);
-    default: break;
+    default:
+      break;
   }
   if (arg.pointer == nullptr) {
     return {};
   }
   switch (spec.kind) {
-    case Kind::Scalar: case Kind::OptScalar: return scalar_of(as<aclScalar>(arg), spec.name);
-    case Kind::ScalarList: return scalar_list(spec, arg);
-    case Kind::IntArray: case Kind::OptIntArray: case Kind::FloatArray: case Kind::BoolArray:
+    case Kind::Scalar:
+    case Kind::OptScalar:
+      return scalar_of(as<aclScalar>(arg), spec.name);
+    case Kind::ScalarList:
+      return scalar_list(spec, arg);
+    case Kind::IntArray:
+    case Kind::OptIntArray:
+    case Kind::FloatArray:
+    case Kind::BoolArray:
       return array_value(spec, arg);
-    case Kind::String: return std::string(static_cast<const char*>(arg.pointer));
-    default: return view_of(as<aclTensor>(arg), spec.name);
+    case Kind::String:
+      return std::string(static_cast<const char*>(arg.pointer));
+    default:
+      return view_of(as<aclTensor>(arg), spec.name);
   }
 }
 
@@ -155,15 +175,27 @@ c10::IValue source_value(const Source& source, const OpSpec& spec,
   }
   const c10::IValue& value = values[source.param];
   switch (source.as) {
-    case As::Undefined: return value.isNone() ? c10::IValue(at::Tensor()) : value;
-    case As::WrappedNumber: return value.isNone() ? value : wrapped_number(value.toScalar());
-    case As::OptTensorList: return opt_tensor_list(value);
-    case As::Real: return real_value(value);
-    case As::Int: return value.isNone() ? value : c10::IValue(value.toScalar().toLong());
-    case As::DTypeOf: return static_cast<int64_t>(value.toTensor().scalar_type());
-    case As::Pick: return pick(source, spec, value.toInt());
-    case As::First: return c10::List<at::Tensor>({value.toTensor()});
-    case As::OptDType: case As::Value: case As::Out: case As::Contiguous: return value;
+    case As::Undefined:
+      return value.isNone() ? c10::IValue(at::Tensor()) : value;
+    case As::WrappedNumber:
+      return value.isNone() ? value : wrapped_number(value.toScalar());
+    case As::OptTensorList:
+      return opt_tensor_list(value);
+    case As::Real:
+      return real_value(value);
+    case As::Int:
+      return value.isNone() ? value : c10::IValue(value.toScalar().toLong());
+    case As::DTypeOf:
+      return static_cast<int64_t>(value.toTensor().scalar_type());
+    case As::Pick:
+      return pick(source, spec, value.toInt());
+    case As::First:
+      return c10::List<at::Tensor>({value.toTensor()});
+    case As::OptDType:
+    case As::Value:
+    case As::Out:
+    case As::Contiguous:
+      return value;
     default:
       throw BadParam{kInnerError, std::string(spec.name) + ": the generated table is inconsistent"};
   }
@@ -185,8 +217,8 @@ void seed_generator(const c10::IValue& generator, const Source& source,
   uint64_t seed = 0;
   for (int64_t i = 0; i < source.integer; ++i) {
     const c10::IValue& value = values[source.list[i]];
-    const auto part = static_cast<uint64_t>(value.isTensor() ? value.toTensor().item<int64_t>()
-                                                             : value.toInt());
+    const auto part =
+        static_cast<uint64_t>(value.isTensor() ? value.toTensor().item<int64_t>() : value.toInt());
     (i == 0 ? seed : offset) += part;
   }
   at::Generator target = generator.toGenerator();

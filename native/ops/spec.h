@@ -1,5 +1,5 @@
-// What the generator knows of an aclnn function, as constant data. Generated files include only this
-// header, so that hundreds of functions compile in seconds.
+// What the generator knows of an aclnn function, as constant data. Generated files include only
+// this header, so that hundreds of functions compile in seconds.
 #pragma once
 
 #include <atomic>
@@ -21,9 +21,26 @@ using PreparedRun = std::function<void()>;
 
 // Kinds of the table's `acl` column.
 enum class Kind : uint8_t {
-  Tensor, OptTensor, Output, OptOutput, DynamicOutput, TensorList, OptTensorList, OutputList,
-  Scalar, OptScalar, ScalarList, IntArray, OptIntArray, FloatArray, BoolArray, DType, Int, Real,
-  Bool, String,
+  Tensor,
+  OptTensor,
+  Output,
+  OptOutput,
+  DynamicOutput,
+  TensorList,
+  OptTensorList,
+  OutputList,
+  Scalar,
+  OptScalar,
+  ScalarList,
+  IntArray,
+  OptIntArray,
+  FloatArray,
+  BoolArray,
+  DType,
+  Int,
+  Real,
+  Bool,
+  String,
 };
 
 struct Param {
@@ -62,34 +79,44 @@ enum class As : uint8_t {
   Item,           // the value that a device tensor holds when the operator runs
   Generator,      // a generator seeded from parameters when the operator runs
   Pick,           // the text that an integer parameter selects; a null one is None
-  None, ConstInt, ConstReal, ConstBool, ConstIntList, ConstString,
+  None,
+  ConstInt,
+  ConstReal,
+  ConstBool,
+  ConstIntList,
+  ConstString,
 };
 
 struct Source {
   As as;
   int16_t param = -1;
-  int64_t integer = 0;             // ConstInt, ConstBool; the number of entries in `list`, `texts`
-  double real = 0;                 // ConstReal
-  const int64_t* list = nullptr;   // ConstIntList; the parameters that seed a Generator
-  const char* text = nullptr;      // ConstString
+  int64_t integer = 0;            // ConstInt, ConstBool; the number of entries in `list`, `texts`
+  double real = 0;                // ConstReal
+  const int64_t* list = nullptr;  // ConstIntList; the parameters that seed a Generator
+  const char* text = nullptr;     // ConstString
   const char* const* texts = nullptr;  // Pick
 };
 
 struct OpSpec {
-  const char* name;                            // "aclnnAdd"
+  const char* name;  // "aclnnAdd"
   const Param* params;
   int params_count;
-  const char* aten;                            // "aten::add", or nullptr
+  const char* aten;  // "aten::add", or nullptr
   const char* overload;
   const Source* sources;
   int sources_count;
-  const int16_t* copies;                       // parameter that takes the i-th result; -1: none
+  const int16_t* copies;  // parameter that takes the i-th result; -1: none
   int copies_count;
-  void (*kernel)(const KernelInputs&);         // instead of `aten`
-  const char* stub;                            // why there is none
-  PreparedRun (*prepare)(const NamedInputs&);  // or this: called when the call is recorded
+  void (*kernel)(const KernelInputs&);                 // instead of `aten`
+  const char* stub;                                    // why there is none
+  PreparedRun (*prepare)(const NamedInputs&);          // or this: called when the call is recorded
   mutable std::atomic<const void*> resolved{nullptr};  // the dispatcher's entry, after first use
+  mutable std::atomic<uint64_t> launches{0};
 };
+
+// Every row of the table, sorted by name.
+extern const OpSpec* const all_specs[];
+extern const int all_specs_count;
 
 // The two phases of an aclnn call. `record` reports through the status code and the recent-error
 // text; `launch` consumes the executor.

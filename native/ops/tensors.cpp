@@ -31,9 +31,9 @@ at::Tensor zero_dim(T value, at::ScalarType type) {
   c10::DataPtr data(storage, storage, deleter, c10::Device(c10::kCPU));
   auto impl = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), sizeof(T),
                                                     std::move(data), no_allocator(), false);
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(impl)), c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(type));
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(impl)),
+                                                         c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                         c10::scalarTypeToTypeMeta(type));
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous({});
   return tensor;
 }
@@ -42,25 +42,44 @@ at::Tensor zero_dim(T value, at::ScalarType type) {
 
 std::optional<at::ScalarType> scalar_type(int32_t acl_dtype) {
   switch (acl_dtype) {
-    case kFloat: return at::kFloat;
-    case kFloat16: return at::kHalf;
-    case kBF16: return at::kBFloat16;
-    case kDouble: return at::kDouble;
-    case kInt8: return at::kChar;
-    case kUInt8: return at::kByte;
-    case kInt16: return at::kShort;
-    case kInt32: return at::kInt;
-    case kInt64: return at::kLong;
-    case kUInt16: return at::kUInt16;
-    case kUInt32: return at::kUInt32;
-    case kUInt64: return at::kUInt64;
-    case kBool: return at::kBool;
-    case kComplex32: return at::kComplexHalf;
-    case kComplex64: return at::kComplexFloat;
-    case kComplex128: return at::kComplexDouble;
-    case kFloat8E5M2: return at::kFloat8_e5m2;
-    case kFloat8E4M3: return at::kFloat8_e4m3fn;
-    default: return std::nullopt;
+    case kFloat:
+      return at::kFloat;
+    case kFloat16:
+      return at::kHalf;
+    case kBF16:
+      return at::kBFloat16;
+    case kDouble:
+      return at::kDouble;
+    case kInt8:
+      return at::kChar;
+    case kUInt8:
+      return at::kByte;
+    case kInt16:
+      return at::kShort;
+    case kInt32:
+      return at::kInt;
+    case kInt64:
+      return at::kLong;
+    case kUInt16:
+      return at::kUInt16;
+    case kUInt32:
+      return at::kUInt32;
+    case kUInt64:
+      return at::kUInt64;
+    case kBool:
+      return at::kBool;
+    case kComplex32:
+      return at::kComplexHalf;
+    case kComplex64:
+      return at::kComplexFloat;
+    case kComplex128:
+      return at::kComplexDouble;
+    case kFloat8E5M2:
+      return at::kFloat8_e5m2;
+    case kFloat8E4M3:
+      return at::kFloat8_e4m3fn;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -101,13 +120,21 @@ at::Tensor view_of(const aclTensor& tensor, const char* param) {
 
 at::Scalar scalar_of(const aclScalar& scalar, const char* param) {
   switch (scalar.dtype) {
-    case kBool: return at::Scalar(scalar.integer != 0);
-    case kInt8: case kUInt8: case kInt16: case kInt32: case kInt64:
+    case kBool:
+      return at::Scalar(scalar.integer != 0);
+    case kInt8:
+    case kUInt8:
+    case kInt16:
+    case kInt32:
+    case kInt64:
       return at::Scalar(scalar.integer);
-    case kFloat: case kDouble: return at::Scalar(scalar.real);
+    case kFloat:
+    case kDouble:
+      return at::Scalar(scalar.real);
     case kComplex128:
       return at::Scalar(c10::complex<double>(scalar.parts[0], scalar.parts[1]));
-    default: throw BadParam{kParamInvalid, bad_dtype(param, scalar.dtype)};
+    default:
+      throw BadParam{kParamInvalid, bad_dtype(param, scalar.dtype)};
   }
 }
 

@@ -15,11 +15,12 @@ namespace {
   if (loaded == TORCH_ABI_VERSION) {
     return true;
   }
-  std::fprintf(stderr,
-               "softnpu: the operators' library was built for torch %s, but torch %d.%d.%d is loaded. "
-               "Install torch %s (CPU build) next to softnpu, or rebuild softnpu.\n",
-               TORCH_VERSION, static_cast<int>(loaded >> 56), static_cast<int>(loaded >> 48 & 0xff),
-               static_cast<int>(loaded >> 40 & 0xff), TORCH_VERSION);
+  std::fprintf(
+      stderr,
+      "softnpu: the operators' library was built for torch %s, but torch %d.%d.%d is loaded. "
+      "Install torch %s (CPU build) next to softnpu, or rebuild softnpu.\n",
+      TORCH_VERSION, static_cast<int>(loaded >> 56), static_cast<int>(loaded >> 48 & 0xff),
+      static_cast<int>(loaded >> 40 & 0xff), TORCH_VERSION);
   std::exit(1);
 }();
 

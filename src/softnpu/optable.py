@@ -105,7 +105,9 @@ def parse_params(text: str, where: str) -> tuple[Param, ...]:
     for item in filter(None, (part.strip() for part in text.split(","))):
         kind, _, name = item.partition(" ")
         if kind not in KINDS or not name.strip().isidentifier():
-            raise TableError(f"{where}: '{item}' is not '<kind> <name>' with a kind of {list(KINDS)}")
+            raise TableError(
+                f"{where}: '{item}' is not '<kind> <name>' with a kind of {list(KINDS)}"
+            )
         params.append(Param(kind, name.strip()))
     names = [p.name for p in params]
     if len(set(names)) != len(names):

@@ -1,7 +1,7 @@
 """Calls aclnn functions the way torch_npu does, on plain CPU tensors.
 
-The arguments are built with aclCreate*, passed with the C types of the table, and the call runs on a
-stream of the device; host memory serves as device memory. One process, no torch_npu.
+The arguments are built with aclCreate*, passed with the C types of the table, and the call runs on
+a stream of the device; host memory serves as device memory. One process, no torch_npu.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-import torch  # noqa: E402  (loads libtorch, which the operators' library needs)
+import torch
 
-from softnpu import optable  # noqa: E402
+from softnpu import optable
 
 ACL_DTYPES = {
     torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4,
@@ -88,8 +88,14 @@ def make_tensor(tensor: torch.Tensor | None, acl_format: int = 2) -> C.c_void_p:
     storage_size = (C.c_int64 * 1)(storage.nbytes() // tensor.element_size())
     return C.c_void_p(
         device().ops.aclCreateTensor(
-            sizes, C.c_uint64(tensor.dim()), ACL_DTYPES[tensor.dtype], strides,
-            C.c_int64(tensor.storage_offset()), acl_format, storage_size, C.c_uint64(1),
+            sizes,
+            C.c_uint64(tensor.dim()),
+            ACL_DTYPES[tensor.dtype],
+            strides,
+            C.c_int64(tensor.storage_offset()),
+            acl_format,
+            storage_size,
+            C.c_uint64(1),
             C.c_void_p(storage.data_ptr()),
         )  # fmt: skip
     )
@@ -160,7 +166,7 @@ def view_shape(argument: C.c_void_p) -> list[int]:
 
 
 def call(name: str, values: dict[str, Any]) -> dict[str, list[int]]:
-    """Runs one aclnn function; `values` by parameter name. Returns the sizes that T* outputs got."""
+    """Runs one aclnn function with `values` by parameter name; returns the sizes of T* outputs."""
     dev, row = device(), table()[name]
     arguments = [make_argument(p.kind, values[p.name]) for p in row.params]
     size, executor = C.c_uint64(1), C.c_void_p()

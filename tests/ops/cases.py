@@ -165,7 +165,9 @@ def copied(value: Any) -> Any:
 
 def layouts(row: OpRow) -> tuple[str, ...]:
     """Rows with fixed shapes can't be tried empty or broadcast."""
-    return LAYOUTS[:2] if row.test.get("shapes") or any("L" in p.kind for p in row.params) else LAYOUTS
+    return (
+        LAYOUTS[:2] if row.test.get("shapes") or any("L" in p.kind for p in row.params) else LAYOUTS
+    )
 
 
 def cases(row: OpRow) -> Iterator[Case]:
@@ -248,7 +250,9 @@ class AtenReference:
             ):
                 return overload(**arguments)
             positional = [arguments[a.name] for a in schema if not a.kwarg_only]
-            keywords = {a.name: arguments[a.name] for a in schema if a.kwarg_only and a.name in arguments}
+            keywords = {
+                a.name: arguments[a.name] for a in schema if a.kwarg_only and a.name in arguments
+            }
             return self.packet(*positional, **keywords)
 
         return invoke

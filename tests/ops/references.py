@@ -80,7 +80,9 @@ def _group_norm_silu(v: Values) -> Values:
     return {"out": y, "mean": grouped.mean(-1), "rstd": 1 / torch.sqrt(var + v["eps"])}
 
 
-def _with_grad(function: Callable[..., torch.Tensor], v: Values, of: str, grad: str) -> torch.Tensor:
+def _with_grad(
+    function: Callable[..., torch.Tensor], v: Values, of: str, grad: str
+) -> torch.Tensor:
     x = v[of].detach().float().requires_grad_()
     function(x).backward(v[grad].float())
     assert x.grad is not None
@@ -200,19 +202,20 @@ _KERNELS: dict[str, Callable[[Values], Values]] = {
         lambda v: _with_grad(_fast_gelu, v, "self", "grad"), "grad_input"
     ),
     "log_sigmoid.log_sigmoid_forward": lambda v: {
-        "out": F.logsigmoid(v["self"]), "buffer": torch.empty(0)
+        "out": F.logsigmoid(v["self"]),
+        "buffer": torch.empty(0),
     },  # fmt: skip
     "log_sigmoid.log_sigmoid_backward": _out(
         lambda v: _with_grad(F.logsigmoid, v, "self", "grad_output"), "grad_input"
     ),
     "logit": _out(lambda v: torch.logit(v["self"], _or_none(v["eps"])), "out"),
     "logit.logit_grad": _out(
-        lambda v: _with_grad(lambda x: torch.logit(x, _or_none(v["eps"])), v, "self", "grad_output"),
+        lambda v: _with_grad(
+            lambda x: torch.logit(x, _or_none(v["eps"])), v, "self", "grad_output"
+        ),
         "grad_input",
     ),
-    "gated.swiglu": _out(
-        lambda v: _swiglu(v["self"].float(), v["dim"]).to(v["self"].dtype), "out"
-    ),
+    "gated.swiglu": _out(lambda v: _swiglu(v["self"].float(), v["dim"]).to(v["self"].dtype), "out"),
     "gated.swiglu_grad": _out(
         lambda v: _with_grad(lambda x: _swiglu(x, v["dim"]), v, "self", "grad_output"), "grad_input"
     ),
@@ -226,7 +229,8 @@ _KERNELS: dict[str, Callable[[Values], Values]] = {
     "one_hot": _one_hot,
     "nonzero_v2": _out(lambda v: torch.nonzero(v["self"]).T, "out"),
     "aminmax": lambda v: {
-        "min": v["self"].amin(v["dim"], v["keepdim"]), "max": v["self"].amax(v["dim"], v["keepdim"])
+        "min": v["self"].amin(v["dim"], v["keepdim"]),
+        "max": v["self"].amax(v["dim"], v["keepdim"]),
     },  # fmt: skip
     "loss_backward.l1_loss_backward": lambda v: _loss_backward(
         v, lambda x: F.l1_loss(x, v["target"], reduction="none")

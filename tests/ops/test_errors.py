@@ -85,7 +85,12 @@ def test_shapes_that_do_not_broadcast_fail_on_the_device() -> None:
 
 
 def test_an_index_out_of_range_fails_on_the_device() -> None:
-    values = {"self": torch.ones(3, 2), "dim": 0, "index": torch.tensor([5]), "out": torch.zeros(1, 2)}
+    values = {
+        "self": torch.ones(3, 2),
+        "dim": 0,
+        "index": torch.tensor([5]),
+        "out": torch.zeros(1, 2),
+    }
     assert "out of range" in refused("aclnnIndexSelect", values).text
 
 
@@ -107,7 +112,9 @@ def test_the_users_thread_state_is_untouched() -> None:
     class Watch(TorchDispatchMode):
         seen: list[str] = []
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             self.seen.append(str(func))
             return func(*args, **(kwargs or {}))
 

@@ -9,7 +9,10 @@ import pytest
 from softnpu import optable
 from softnpu.codegen import ops
 
-GOOD = '- {acl: "aclnnAdd(T self, T other, S alpha, T! out)", aten: "add.out(self, other, alpha=alpha, out=out)"}'
+GOOD = (
+    '- {acl: "aclnnAdd(T self, T other, S alpha, T! out)",'
+    ' aten: "add.out(self, other, alpha=alpha, out=out)"}'
+)
 
 
 def wrong(tmp_path: Path, *rows: str, kernels: tuple[str, ...] = ()) -> str:
@@ -102,7 +105,10 @@ def test_reading_the_table_needs_no_torch() -> None:
     import subprocess
     import sys
 
-    check = "import sys; from softnpu import optable; assert optable.load(); assert 'torch' not in sys.modules"
+    check = (
+        "import sys; from softnpu import optable; assert optable.load();"
+        "assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", check], check=True, env={"PYTHONPATH": _source()})
 
 

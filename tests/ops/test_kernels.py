@@ -1,4 +1,4 @@
-"""Rows that need more than one call, a device-only layout or an independent formula to be checked."""
+"""Rows whose check needs more than one call, a device-only layout or an independent formula."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every row of the operator table against CPU PyTorch, through the C functions.
 
-The protected promise: an aclnn function gives exactly what CPU PyTorch gives for the same arguments,
-for each dtype it claims, for strided, broadcast, empty and zero-dimensional tensors, and writes
+The protected promise: an aclnn function gives exactly what CPU PyTorch gives for the same
+arguments, for each dtype it claims, for strided, broadcast, empty and zero-dimensional tensors, and writes
 nothing but its outputs.
 """
 
@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 import torch
-from tests.ops import aclnn, references
-from tests.ops.cases import AtenReference, Case, Skip, cases, copied, strided
 
 from softnpu import optable
+from tests.ops import aclnn, references
+from tests.ops.cases import AtenReference, Case, Skip, cases, copied, strided
 
 ROWS = [row for row in optable.load() if row.level != "stub"]
 

@@ -19,8 +19,8 @@ at::Tensor weights_of_bits() {
 }
 
 void generate(int64_t elements, double p, uint64_t seed, uint64_t offset, const at::Tensor& mask) {
-  TORCH_CHECK(mask.numel() * kByte >= elements, "'mask' has ", mask.numel(), " bytes for ", elements,
-              " elements");
+  TORCH_CHECK(mask.numel() * kByte >= elements, "'mask' has ", mask.numel(), " bytes for ",
+              elements, " elements");
   auto generator = at::detail::createCPUGenerator(mixed_seed(seed, offset));
   at::Tensor bits = at::zeros({mask.numel() * kByte}, at::kInt);
   bits.narrow(0, 0, elements).bernoulli_(1.0 - p, generator);

@@ -13,12 +13,18 @@ namespace {
 
 at::Tensor rounded(const at::Tensor& tensor, int64_t mode) {
   switch (mode) {
-    case 1: return at::round(tensor);
-    case 2: return at::floor(tensor);
-    case 3: return at::ceil(tensor);
-    case 5: return at::trunc(tensor);
-    case 7: return at::frac(tensor);
-    default: TORCH_CHECK(false, "'mode' is ", mode, ", known are 1, 2, 3, 5 and 7");
+    case 1:
+      return at::round(tensor);
+    case 2:
+      return at::floor(tensor);
+    case 3:
+      return at::ceil(tensor);
+    case 5:
+      return at::trunc(tensor);
+    case 7:
+      return at::frac(tensor);
+    default:
+      TORCH_CHECK(false, "'mode' is ", mode, ", known are 1, 2, 3, 5 and 7");
   }
 }
 

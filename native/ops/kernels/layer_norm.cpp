@@ -27,8 +27,8 @@ void store_as(const at::Tensor& out, const at::Tensor& result) {
 void layer_norm(const at::Tensor& input, at::IntArrayRef normalized_shape, const at::Tensor& weight,
                 const at::Tensor& bias, double eps, const at::Tensor& out, const at::Tensor& mean,
                 const at::Tensor& rstd) {
-  const auto [y, m, r] = at::native_layer_norm(widened(input), normalized_shape, widened_or_none(weight),
-                                               widened_or_none(bias), eps);
+  const auto [y, m, r] = at::native_layer_norm(widened(input), normalized_shape,
+                                               widened_or_none(weight), widened_or_none(bias), eps);
   out.copy_(y);
   store_as(mean, m);
   store_as(rstd, r);

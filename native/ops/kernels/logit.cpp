@@ -7,7 +7,9 @@
 namespace softnpu::ops::kernels {
 
 namespace {
-std::optional<double> positive_or_none(double eps) { return eps < 0 ? std::nullopt : std::optional(eps); }
+std::optional<double> positive_or_none(double eps) {
+  return eps < 0 ? std::nullopt : std::optional(eps);
+}
 }  // namespace
 
 void logit(const at::Tensor& self, double eps, const at::Tensor& out) {

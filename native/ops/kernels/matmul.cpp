@@ -1,4 +1,5 @@
-// torch_npu calls aclnnMatmul for vectors too, with a row or column as result where ATen has a vector.
+// torch_npu calls aclnnMatmul for vectors too, with a row or column as result where ATen has a
+// vector.
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 

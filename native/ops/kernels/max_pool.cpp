@@ -1,5 +1,5 @@
-// Maximum pools whose positions torch_npu keeps in a form that ATen does not know: a device mask, of
-// which only the backward makes use, or int32 indices.
+// Maximum pools whose positions torch_npu keeps in a form that ATen does not know: a device mask,
+// of which only the backward makes use, or int32 indices.
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/max_pool2d_with_indices.h>
 #include <ATen/ops/max_pool2d_with_indices_backward.h>
@@ -21,9 +21,8 @@ void max_pool2d_with_indices_backward(const at::Tensor& grad_output, const at::T
                                       at::IntArrayRef stride, at::IntArrayRef padding,
                                       at::IntArrayRef dilation, bool ceil_mode,
                                       const at::Tensor& grad_input) {
-  grad_input.copy_(at::max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride,
-                                                        padding, dilation, ceil_mode,
-                                                        indices.to(at::kLong)));
+  grad_input.copy_(at::max_pool2d_with_indices_backward(
+      grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices.to(at::kLong)));
 }
 
 void max_pool2d_with_mask_backward(const at::Tensor& grad_output, const at::Tensor& self,
@@ -42,9 +41,8 @@ void max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& self,
                          const at::Tensor& indices, at::IntArrayRef kernel_size,
                          at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
                          bool ceil_mode, const at::Tensor& grad_input) {
-  grad_input.copy_(at::max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride,
-                                                        padding, dilation, ceil_mode,
-                                                        indices.to(at::kLong)));
+  grad_input.copy_(at::max_pool3d_with_indices_backward(
+      grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices.to(at::kLong)));
 }
 
 }  // namespace softnpu::ops::kernels

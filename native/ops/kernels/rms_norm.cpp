@@ -43,7 +43,8 @@ void gemma_rms_norm(const at::Tensor& x, const at::Tensor& gamma, double epsilon
 }
 
 void add_rms_norm(const at::Tensor& x1, const at::Tensor& x2, const at::Tensor& gamma,
-                  double epsilon, const at::Tensor& y, const at::Tensor& rstd, const at::Tensor& x) {
+                  double epsilon, const at::Tensor& y, const at::Tensor& rstd,
+                  const at::Tensor& x) {
   const at::Tensor sum = x1.to(at::kFloat) + x2.to(at::kFloat);
   x.copy_(sum);
   y.copy_(normalise(sum, gamma.to(at::kFloat), epsilon, rstd));

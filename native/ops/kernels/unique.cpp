@@ -1,4 +1,5 @@
-// Distinct elements. The results' sizes are known only now, so they go to memory of the largest size.
+// Distinct elements. The results' sizes are known only now, so they go to memory of the largest
+// size.
 #include <ATen/ops/_unique2.h>
 #include <ATen/ops/unique_consecutive.h>
 #include <ATen/ops/unique_dim.h>

@@ -1,8 +1,8 @@
 """Generates the aclnn functions: ``python -m softnpu.codegen.ops --out DIR --kernels DIR``.
 
 Reads tables/ops/*.yaml, checks every row against PyTorch's schemas and the folder of hand-written
-kernels, and writes thunks.gen.cpp, kernels.gen.h and kernels.gen.cpp. Any inconsistency ends it with
-status 1 and one line per wrong row, which stops the build.
+kernels, and writes thunks.gen.cpp, kernels.gen.h and kernels.gen.cpp. Any inconsistency ends it
+with status 1 and one line per wrong row, which stops the build.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def check_kernels(rows: list[OpRow], folder: Path) -> list[str]:
         f"{used[k].file}: {used[k].acl}: there is no {k}.cpp in {folder.name}/"
         for k in sorted(set(used) - there)
     ]
-    return wrong + [f"{folder.name}/{k}.cpp: no row uses this kernel" for k in sorted(there - set(used))]
+    return wrong + [
+        f"{folder.name}/{k}.cpp: no row uses this kernel" for k in sorted(there - set(used))
+    ]
 
 
 def generate(tables: Path, kernels: Path, out: Path) -> list[str]:
@@ -54,7 +56,9 @@ def generate(tables: Path, kernels: Path, out: Path) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m softnpu.codegen.ops")
     parser.add_argument("--out", type=Path, required=True, help="folder for the generated files")
-    parser.add_argument("--kernels", type=Path, required=True, help="folder of hand-written kernels")
+    parser.add_argument(
+        "--kernels", type=Path, required=True, help="folder of hand-written kernels"
+    )
     parser.add_argument("--tables", type=Path, default=optable.TABLES, help="folder of the tables")
     args = parser.parse_args()
     wrong = generate(args.tables, args.kernels, args.out)

@@ -59,7 +59,9 @@ def _array(kind: str, name: str, items: list[str]) -> str:
     return f"constexpr {kind} {name}[] = {{{', '.join(items)}}};\n" if items else ""
 
 
-def _thunk(row: OpRow, number: int, call: AtenCall | None, lists: dict[tuple[Any, ...], str]) -> str:
+def _thunk(
+    row: OpRow, number: int, call: AtenCall | None, lists: dict[tuple[Any, ...], str]
+) -> str:
     sources = [_source(s, lists) for s in call.sources] if call else []
     copies = [str(c) for c in call.copies] if call else []
     params = [f'{{"{p.name}", Kind::{KINDS[p.kind][1]}}}' for p in row.params]
@@ -83,7 +85,9 @@ def _thunk(row: OpRow, number: int, call: AtenCall | None, lists: dict[tuple[Any
         out += "uint64_t* size, aclOpExecutor** executor) {\n"
         out += f"  const Arg args[] = {{{passed or 'Arg{}'}}};\n"
         out += f"  return record(spec{number}, args, size, executor);\n}}\n"
-    out += f"SOFTNPU_EXPORT int {row.acl}(void*, uint64_t, aclOpExecutor* executor, void* stream) {{\n"
+    out += (
+        f"SOFTNPU_EXPORT int {row.acl}(void*, uint64_t, aclOpExecutor* executor, void* stream) {{\n"
+    )
     out += f"  return launch(spec{number}, executor, stream);\n}}\n"
     return out
 
@@ -99,12 +103,17 @@ def thunks(rows: list[OpRow], calls: dict[str, AtenCall]) -> str:
     """thunks.gen.cpp: the two exported functions of every row and its constant data."""
     lists: dict[tuple[Any, ...], str] = {}
     body = "".join(_thunk(row, i, calls.get(row.acl), lists) for i, row in enumerate(rows))
+    names = ", ".join(f"&spec{i}" for i in range(len(rows)))
+    registry = (
+        f"\nnamespace softnpu::ops {{\nconst OpSpec* const all_specs[] = {{{names}}};\n"
+        f"const int all_specs_count = {len(rows)};\n}}\n"
+    )
     runners = [f"void run_{row.acl}(const KernelInputs&);\n" for row in rows if row.kernel]
     runners += ["namespace kernels {\n", *_prepared(rows), "}\n"]
     constants = "".join(_list(name, values) for values, name in lists.items())
     return (
         HEADER + '#include "spec.h"\n\nnamespace softnpu::ops {\n' + "".join(runners) + "}\n\n"
-        "using namespace softnpu::ops;\n\nnamespace {\n" + constants + "}\n\n" + body
+        "using namespace softnpu::ops;\n\nnamespace {\n" + constants + "}\n\n" + body + registry
     )
 
 
@@ -124,7 +133,9 @@ def kernel_header(rows: list[OpRow]) -> str:
     for row in rows:
         if row.kernel:
             types = [f"{_KERNEL_TYPES[KINDS[p.kind][1]][0]} {p.name}" for p in row.params]
-            lines.add((_function(row), tuple(t.rpartition(" ")[0] for t in types), ", ".join(types)))
+            lines.add(
+                (_function(row), tuple(t.rpartition(" ")[0] for t in types), ", ".join(types))
+            )
     seen: set[tuple[str, tuple[str, ...]]] = set()
     body = "".join(_prepared(rows))
     for kernel, types_only, declared in sorted(lines):

@@ -1,7 +1,7 @@
 """A row's ``aten`` column against PyTorch's operator schemas.
 
-``add.out(self, other, alpha=alpha, out=out)`` is read as a call; every argument of the schema gets a
-source: a parameter (converted by its kind), a constant, or the schema's default.
+``add.out(self, other, alpha=alpha, out=out)`` is read as a call; every argument of the schema gets
+a source: a parameter (converted by its kind), a constant, or the schema's default.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from softnpu.optable import OpRow, Param, TableError
+from softnpu.optable import OpRow, TableError
 
 # Generating must not need the device whose library it generates.
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-import torch  # noqa: E402
+import torch
 
 # ATen uses some names that Python reserves.
 _RESERVED = re.compile(r"\b(from|lambda|in|is)\b")
@@ -212,8 +212,8 @@ def _check_outputs(row: OpRow, written: set[int], copied: set[int]) -> None:
         if param.is_output and i not in written | copied:
             raise TableError(f"{where}: nothing writes the output '{param.name}'")
     for i in written:
-        param: Param = row.params[i]
-        if not param.is_output:
-            raise TableError(f"{where}: the call writes '{param.name}', which is not an output")
-        if param.kind == "T*":
-            raise TableError(f"{where}: '{param.name}' is T*, so it needs '-> {param.name}'")
+        name, kind = row.params[i].name, row.params[i].kind
+        if not row.params[i].is_output:
+            raise TableError(f"{where}: the call writes '{name}', which is not an output")
+        if kind == "T*":
+            raise TableError(f"{where}: '{name}' is T*, so it needs '-> {name}'")
