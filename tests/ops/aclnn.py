@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-import torch
+import torch  # loads libtorch, which the operators' library needs
 
 from softnpu import optable
 

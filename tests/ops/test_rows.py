@@ -1,8 +1,8 @@
 """Every row of the operator table against CPU PyTorch, through the C functions.
 
 The protected promise: an aclnn function gives exactly what CPU PyTorch gives for the same
-arguments, for each dtype it claims, for strided, broadcast, empty and zero-dimensional tensors, and writes
-nothing but its outputs.
+arguments, for each dtype it claims, for strided, broadcast, empty and zero-dimensional tensors,
+and writes nothing but its outputs.
 """
 
 from __future__ import annotations

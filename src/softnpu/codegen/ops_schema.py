@@ -14,9 +14,16 @@ from typing import Any
 
 from softnpu.optable import OpRow, TableError
 
-# Generating must not need the device whose library it generates.
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-import torch
+# Generating must not need the device whose library it generates; children keep the user's choice.
+_AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+_before = os.environ.get(_AUTOLOAD)
+os.environ[_AUTOLOAD] = "0"
+import torch  # noqa: E402
+
+if _before is None:
+    del os.environ[_AUTOLOAD]
+else:
+    os.environ[_AUTOLOAD] = _before
 
 # ATen uses some names that Python reserves.
 _RESERVED = re.compile(r"\b(from|lambda|in|is)\b")
