@@ -26,6 +26,7 @@ from aclgraph import (
     live_plan,
     print_progress,
     simulate,
+    time_step,
     verify,
 )
 
@@ -102,6 +103,22 @@ def check(runner, engine):
     report.raise_for_findings()
 
 
+def print_prompt_figures(model, engine):
+    """Why prompts stay eager: their kernels take longer than the host needs to issue them."""
+    config = model.config
+    prompts = []
+    for first in range(1, 9 * config.max_blocks, config.max_blocks):
+        request = Request(prompt=[1] * config.max_length, max_new=1, arrives=0)
+        request.blocks = list(range(first, first + config.max_blocks))
+        prompts.append((request, config.max_length))
+    batch = engine.inputs(prompts)
+    with torch.no_grad():
+        figures = time_step(lambda: model(**batch), steps=4, rounds=3)
+    print(f"\n{len(prompts)} prompts of {config.max_length} tokens, eager")
+    for name, figure in figures.items():
+        print(f"{name:<22}{'off':<8}{figure}")
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Continuous batching with decode graphs.")
     parser.add_argument("--requests", type=int, default=12)
@@ -150,6 +167,7 @@ def main():
         },
     )
     print(report)
+    print_prompt_figures(model, engine)
     if args.json:
         args.json.write_text(report.to_json())
 

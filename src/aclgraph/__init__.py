@@ -13,8 +13,9 @@ _HOME = {
     "dispatch": ("Batch", "Decision", "Dispatcher", "GraphKey", "GraphMode", "RuntimeMode"),
     "inputs": ("HostInput", "Input", "Per"),
     "runner": ("DecodeRunner", "Progress", "print_progress"),
+    "piecewise": ("PiecewiseRunner", "StepContext"),
     "stats": ("Stats",),
-    "benchmark": ("BenchReport", "bench", "environment"),
+    "benchmark": ("BenchReport", "bench", "environment", "time_step"),
     "workload": ("Workload", "simulate"),
     "verifier": ("Finding", "VerifyReport", "verify"),
     "errors": (

@@ -148,6 +148,15 @@ def bench(
     return BenchReport(figures, update_us, about)
 
 
+def time_step(step: Callable[[], Any], *, steps: int = 8, rounds: int = 5) -> dict[str, Figure]:
+    """ "kernel", "host" and "end to end" of any step, e.g. of a prompt.
+
+    A step whose kernels take longer than the host needs to issue it gains nothing from a graph.
+    """
+    samples = _samples({"step": step}, steps, rounds)
+    return {name.partition(",")[0]: Figure(tuple(values)) for name, values in samples.items()}
+
+
 def environment() -> dict[str, Any]:
     """Device, versions and switches that belong to every figure."""
     import torch_npu

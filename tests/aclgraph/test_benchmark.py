@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from aclgraph import Batch, ConfigError, bench, simulate
+from aclgraph import Batch, ConfigError, bench, simulate, time_step
 from tests.aclgraph.paged import PagedStep, batch, captured, dispatcher
 
 
@@ -64,3 +64,10 @@ def test_a_workload_is_counted_by_cause():
     assert workload.decode_hit_rate == pytest.approx(2 / 3)
     assert workload.padding_waste == pytest.approx(1 / 12)
     assert workload.as_dict()["buckets"] == {4: 1, 8: 1}
+
+
+def test_any_step_can_be_timed():
+    x = torch.ones(4, device="npu")
+    figures = time_step(lambda: x + 1, steps=4, rounds=3)
+    assert set(figures) == {"kernel", "host", "end to end"}
+    assert all(len(figure.samples) == 3 for figure in figures.values())

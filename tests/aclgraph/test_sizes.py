@@ -86,3 +86,12 @@ def test_sizes_budget_and_dispatch_do_not_load_torch():
         "aclgraph.Dispatcher, aclgraph.default_sizes"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_command_prints_what_is_covered_and_wasted():
+    command = [sys.executable, "-m", "aclgraph", "sizes", "--max-num-seqs", "100"]
+    done = subprocess.run([*command, "--layers", "32", "--tp", "4"], capture_output=True, text=True)
+    assert "15 sizes: 1, 2, 4, 8" in done.stdout
+    assert "batches of 97 to 100 requests run eagerly" in done.stdout
+    assert "of decode 96.0%" in done.stdout
+    assert "room for 17 sizes" in done.stdout
