@@ -144,6 +144,12 @@ inline double ceil(double x) { return ::ceil(x); }
 inline double trunc(double x) { return ::trunc(x); }
 inline double rint(double x) { return ::rint(x); }
 inline double exp(double x) { return ::exp(x); }
+inline double sin(double x) { return ::sin(x); }
+inline double cos(double x) { return ::cos(x); }
+inline double tanh(double x) { return ::tanh(x); }
+inline double erf(double x) { return ::erf(x); }
+inline double log2(double x) { return ::log2(x); }
+inline double exp2(double x) { return ::exp2(x); }
 
 // e^x within 1 ulp or so: argument reduction by ln 2 in two parts, a polynomial, and a scaling in
 // two steps so that results below 2^-126 round only once. Written to be vectorised.
@@ -174,7 +180,7 @@ inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 template <class T>
 inline T pow(T x, T y) {
   if constexpr (kFloat<T>) {
-    return powf(x, y);
+    return sizeof(T) == 8 ? static_cast<T>(::pow(x, y)) : static_cast<T>(powf(x, y));
   } else {
     T result = 1;
     for (T i = 0; i < y; ++i) result = static_cast<T>(result * x);

@@ -60,14 +60,15 @@ inline int64_t widen_fast(float*, const half*, int64_t) { return 0; }
 inline int64_t narrow_fast(half*, const float*, int64_t) { return 0; }
 #endif
 
+// Not inlined: every instruction of a kernel would carry a copy, which takes long to compile.
 template <class T>
-inline void widen(float* to, const T* from, int64_t n) {
+__attribute__((noinline)) void widen(float* to, const T* from, int64_t n) {
   int64_t i = 0;
   if constexpr (__is_same(T, half)) i = widen_fast(to, from, n);
   SN_IVDEP for (; i < n; ++i) to[i] = load(from[i]);
 }
 template <class T>
-inline void narrow(T* to, const float* from, int64_t n) {
+__attribute__((noinline)) void narrow(T* to, const float* from, int64_t n) {
   int64_t i = 0;
   if constexpr (__is_same(T, half)) i = narrow_fast(to, from, n);
   SN_IVDEP for (; i < n; ++i) to[i] = store<T>(from[i]);

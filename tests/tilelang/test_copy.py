@@ -58,18 +58,21 @@ def test_forms_of_operands():
     @T.prim_func
     def forms(
         a: T.Tensor((2, 4, 16), "float32"), flat: T.Tensor((64,), "float32"),
-        out: T.Tensor((4, 4, 16), "float32"),
+        out: T.Tensor((4, 4, 16), "float32"), column: T.Tensor((2, 64), "float32"),
     ):  # fmt: skip
         with T.Kernel(2, is_npu=True) as (cid, vid):
             tile = T.alloc_ub((4, 16), "float32")
             row = T.alloc_ub((16,), "float32")
             deep = T.alloc_ub((2, 4, 16), "float32")
+            upright = T.alloc_ub((64, 1), "float32")
             if vid == 0:
                 T.copy(a[cid, :, :], tile)
                 T.copy(tile[2, :], row)  # a row of a tile
                 T.copy(row, tile[0, :])
                 T.copy(a[cid, 1, 4:], tile[1, 0:12])  # a slice with an open end
                 T.copy(tile, out[cid, :, :])
+                T.copy(flat[0:60], upright, pad_value=5)  # one row into a tile of another shape
+                T.copy(upright, column[cid, :])
             else:
                 T.copy(flat[cid * 16], deep[1, 3, :])  # an origin and a row of three dimensions
                 T.copy(deep[1, 3, :], deep[0, 0, :])
@@ -79,7 +82,8 @@ def test_forms_of_operands():
 
     a = torch.arange(128.0).reshape(2, 4, 16)
     flat = torch.arange(64.0) + 1000
-    out = host_kernel(forms, out_idx=[-1])(a, flat)
+    out, column = host_kernel(forms, out_idx=[-2, -1])(a, flat)
+    assert (column == torch.cat([flat[:60], torch.full((4,), 5.0)])).all()
     want = torch.empty(4, 4, 16)
     want[:2] = a
     want[:2, 0] = a[:, 2]

@@ -194,13 +194,15 @@ def test_fill_and_progressions():
     def fills(i: T.Tensor((4, 40), "int32"), h: T.Tensor((2, 40), "float16"), start: T.int32):
         with T.Kernel(1, is_npu=True) as (_, vid):
             i_ub, h_ub = T.alloc_ub((40,), "int32"), T.alloc_ub((40,), "float16")
+            one = T.alloc_ub((1, 1), "int32")
             T.tile.createvecindex(i_ub, start)
             T.copy(i_ub, i[0, :])
             T.tile.arith_progression(i_ub, 10, -3, 20)
             T.copy(i_ub, i[1, :])
             T.tile.clear(i_ub)
             T.copy(i_ub, i[2, :])
-            T.tile.fill(i_ub[8:16], start * 2)
+            T.tile.fill(one, start * 2)
+            T.tile.fill(i_ub[8:16], one)
             T.copy(i_ub, i[3, :])
             T.tile.fill(h_ub, 0.1)
             T.copy(h_ub, h[0, :])
@@ -256,6 +258,7 @@ def test_atomic_add(dtype):
         ("T.tile.mul(g[:, 0:8], g[:, 0:8], 2.0)", "not one contiguous run"),
         ("T.tile.bitwise_and(a, a, a)", "needs signed integer or unsigned integer elements"),
         ("T.tile.div(m, m, 2)", "needs float elements"),
+        ("T.tile.exp(w, w)", "w is float64, which vector units lack"),
         ("T.tile.fill(m, 0.5)", "0.5 is not a value of uint8"),
         ("T.tile.atomic_add(a, a)", "is not in global memory"),
         ("T.tile.sort32(a, a, a)", "T.tile.sort32 is not supported: this instruction"),
@@ -274,7 +277,8 @@ def test_refused(call, message):
                 h = T.alloc_ub((N,), "float16")
                 g = T.alloc_ub((4, 16), "float32")
                 m = T.alloc_ub((32,), "uint8")
-                eval(call, {"T": T, "a": a, "h": h, "g": g, "m": m})
+                w = T.alloc_ub((32,), "float64")
+                eval(call, {"T": T, "a": a, "h": h, "g": g, "m": m, "w": w})
 
 
 def test_a_count_past_the_tile_is_cut_with_a_warning():

@@ -11,7 +11,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from .errors import KernelError, Loc
-from .ir import Buffer, Stmt, Var
+from .ir import Buffer, Let, Printf, Stmt, Var
 
 # A frame that runs an expression of a kernel's source has this name among its globals.
 MARK = "__softnpu_kernel__"
@@ -41,7 +41,7 @@ class Builder:
     branches: list[Any] = field(default_factory=list)  # the T.If blocks that are open
 
     def emit(self, stmt: Stmt) -> None:
-        if self.head is None:
+        if self.head is None and not isinstance(stmt, (Let, Printf)):
             raise KernelError("this needs to be inside 'with T.Kernel(...)'", stmt.loc)
         self.body.append(stmt)
 

@@ -101,6 +101,13 @@ def tile_shape(region: Region) -> tuple[Dim, Dim]:
     return rows, region.extents[dims[1]]
 
 
+def facing_shape(gm: Region, ub: Region) -> tuple[Dim, Dim]:
+    """Rows and columns of the tile in a transfer; a single row fills a tile of any shape."""
+    if constant(tile_shape(gm)[0]) == 1:
+        return 1, count(ub)
+    return tile_shape(ub)
+
+
 def active_dims(region: Region) -> tuple[int | None, int]:
     """The indices of the row dimension (None if there is none) and the column dimension."""
     last = len(region.extents) - 1
@@ -132,7 +139,7 @@ def _check_transfer(source: Region, target: Region) -> None:
         raise KernelError(
             f"T.copy: {describe(gm)} is a column; the device copies only its first element"
         )
-    _check_fit(gm, ub, (rows, cols), tile_shape(ub))
+    _check_fit(gm, ub, (rows, cols), facing_shape(gm, ub))
 
 
 def _check_fit(

@@ -16,7 +16,7 @@ def evaluate(dim: Dim, values: dict[Var, int]) -> int:
     if isinstance(dim, Const):
         return int(dim.value)
     if isinstance(dim, Var):
-        return values[dim]
+        return values[dim] if dim.let is None else evaluate(dim.let, values)
     if isinstance(dim, Cast):
         return evaluate(dim.a, values)
     if isinstance(dim, Binary):

@@ -71,6 +71,7 @@ def compile(
     `verbose` prints the generated C++.
     Raises KernelError for unknown options and for a kernel that cannot be compiled.
     """
+    __tracebackhide__ = True
     _choice("target", target, TARGETS)
     _choice("platform", platform, PLATFORMS)
     _choice("execution_backend", execution_backend, BACKENDS)
@@ -132,6 +133,7 @@ def jit(
 
         @functools.wraps(factory)
         def wrapper(*args: Any, **kwargs: Any) -> JITKernel:
+            __tracebackhide__ = True
             key = (args, tuple(sorted(kwargs.items())))
             try:
                 found = kernels.get(key)
@@ -152,6 +154,7 @@ def jit(
 def _build(
     factory: Callable[..., Any], args: Any, kwargs: Any, options: dict[str, Any]
 ) -> JITKernel:
+    __tracebackhide__ = True
     try:
         return compile(factory(*args, **kwargs), **options)
     except KernelError as error:

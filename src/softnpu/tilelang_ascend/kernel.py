@@ -64,6 +64,7 @@ class JITKernel:
         return self._module.source
 
     def __call__(self, *args: Any, stream: int = -1) -> Any:
+        __tracebackhide__ = True
         try:
             return self._call(args, stream)
         except KernelError as error:

@@ -43,6 +43,7 @@ def prim_func(
     `private` and `check_well_formed` exist for compatibility; a kernel is always checked.
     Raises KernelError, with the place in the source, for what the language does not have.
     """
+    __tracebackhide__ = True
     if func is None:
         return lambda inner: prim_func(inner, private, check_well_formed)
     try:

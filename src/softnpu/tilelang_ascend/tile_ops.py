@@ -11,7 +11,7 @@ from .arith import as_expr, binary, cast, const
 from .dtypes import F32, I32, DType
 from .errors import KernelError, KernelWarning
 from .intrinsics import COMPARE, GATHER_PATTERNS, ROUNDING, SELECT_MODES, Intrinsic
-from .ir import Const, Dim, Expr, Operand, Region, SetDeqScale, TileOp
+from .ir import Buffer, Const, Dim, Expr, Operand, Region, SetDeqScale, TileOp
 from .regions import as_load, describe, flat_region, shape_text
 from .regions import count as size_of
 
@@ -70,6 +70,8 @@ def is_vector(value: Any) -> bool:
 
 def check_kind(name: str, region: Region, kinds: str) -> None:
     dtype = region.buffer.dtype
+    if dtype.name == "float64":
+        raise KernelError(f"{name}: {region.buffer.name} is float64, which vector units lack")
     if dtype.kind not in kinds:
         words = {"f": "float", "i": "signed integer", "u": "unsigned integer"}
         wanted = " or ".join(words[kind] for kind in kinds)
@@ -88,7 +90,10 @@ def scalar_operand(what: str, value: Any, dtype: DType) -> Expr:
     """A scalar for a vector instruction on `dtype`; `buf[i, j]` is refused.
 
     Upstream takes only the first index of such an element, so the device would read another one.
+    A tile of one element stands for that element.
     """
+    if isinstance(value, Buffer) and constant(product(value.shape)) == 1:
+        value = value[tuple(0 for _ in value.shape)]
     load = as_load(value)
     if load is not None and load.buffer.scope == "ub" and len(load.indices) > 1:
         leading = [constant(index) for index in load.indices[:-1]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..copies import active_dims, tile_shape
+from ..copies import active_dims, facing_shape, tile_shape
 from ..errors import Loc
 from ..ir import Copy, Dim, Expr, Region
 from ..regions import is_flat
@@ -35,7 +35,7 @@ def emit_transfer(
     out.declare("tile", ub)
     window = _window(out, gm, tensor, place)
     out.line(f"const sn::Window w{{{window}}};")
-    rows, cols = (out.index(dim) for dim in tile_shape(ub))
+    rows, cols = (out.index(dim) for dim in facing_shape(gm, ub))
     fill = ""
     if pad is not None:
         text = out.scalar(pad, pad.dtype)

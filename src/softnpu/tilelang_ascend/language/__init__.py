@@ -63,9 +63,9 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Buffer", "Else", "If", "Kernel", "Parallel", "Pipelined", "Scope", "Tensor", "Then",
-    "alloc_shared", "alloc_ub", "alloc_var", "annotate_address", "annotate_layout", "annotate_padding",
-    "barrier_all", "copy", "func_attr", "grid", "loop_break", "macro", "pipe_barrier", "prim_func", "printf", "reduce",
-    "reduce_max", "reduce_min", "reduce_sum", "reinterpretcast", "serial", "set_deq_scale",
-    "set_flag", "symbolic",
-    "tile", "unroll", "wait_flag", *_SCALAR, *UNSUPPORTED,
+    "alloc_shared", "alloc_ub", "alloc_var", "annotate_address", "annotate_layout",
+    "annotate_padding", "barrier_all", "copy", "func_attr", "grid", "loop_break", "macro",
+    "pipe_barrier", "prim_func", "printf", "reduce", "reduce_max", "reduce_min", "reduce_sum",
+    "reinterpretcast", "serial", "set_deq_scale", "set_flag", "symbolic", "tile", "unroll",
+    "wait_flag", *_SCALAR, *UNSUPPORTED,
 ]  # fmt: skip
