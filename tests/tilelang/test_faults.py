@@ -167,6 +167,43 @@ def test_planning_keeps_what_a_loop_carries():
     assert torch.equal(kernel(a), want)
 
 
+@pytest.mark.parametrize(
+    ("first", "tiles"),
+    [
+        ("T.copy(a[i, :], early)", 2),  # overwritten in every iteration: `late` may share its place
+        ("T.tile.add(early, early, 1.0)", 3),  # carried from one iteration to the next
+        ("T.copy(a[i, 0:8], early[0:8])", 3),  # the rest is carried
+        ("if_i_is_even(early)", 3),  # not overwritten in every iteration
+    ],
+)
+def test_planning_of_tiles_that_are_allocated_before_a_loop(first, tiles):
+    @T.macro
+    def if_i_is_even(i, tile):
+        if i % 2 == 0:
+            T.tile.fill(tile, 1.0)
+
+    def if_i_is_even_at(i):
+        return lambda tile: if_i_is_even(i, tile)
+
+    @T.prim_func
+    def loop(a: T.Tensor((4, 64), "float32"), out: T.Tensor((64,), "float32")):
+        with T.Kernel(1, is_npu=True) as (cid, vid):
+            early = T.alloc_ub((64,), "float32")
+            middle = T.alloc_ub((64,), "float32")
+            late = T.alloc_ub((64,), "float32")
+            for i in T.serial(4):
+                eval(
+                    first,
+                    {"T": T, "a": a, "i": i, "early": early, "if_i_is_even": if_i_is_even_at(i)},
+                )
+                T.tile.exp(middle, early)
+                T.tile.exp(late, middle)
+                T.copy(late, out)
+
+    kernel = host_kernel(loop, pass_configs=PLANNING)
+    assert kernel.ub_bytes == tiles * 256
+
+
 def test_smaller_chip_and_manual_addresses():
     @T.prim_func
     def placed(out: T.Tensor((64,), "float32")):
