@@ -17,7 +17,8 @@ _HOME = {
     "stats": ("Stats",),
     "benchmark": ("BenchReport", "bench", "environment", "time_step"),
     "workload": ("Workload", "simulate"),
-    "verifier": ("Finding", "VerifyReport", "verify"),
+    "findings": ("Finding", "VerifyReport"),
+    "verifier": ("verify",),
     "errors": (
         "AclGraphError",
         "AddressError",

@@ -361,7 +361,7 @@ def _output_rows(captured: Sequence[CapturedGraph]) -> list[str | None]:
     An output has rows if its first dimension follows the bucket in every graph.
     """
     kinds: list[str | None] = []
-    for index, leaf in enumerate(captured[0].outputs):
+    for index, leaf in enumerate(captured[0].outputs if captured else ()):
         kind = None
         if isinstance(leaf, torch.Tensor) and leaf.dim():
             first = [graph.outputs[index].shape[0] for graph in captured]

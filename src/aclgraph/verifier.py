@@ -7,7 +7,7 @@ caches) is compared as well, and put back afterwards.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -15,64 +15,16 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from aclgraph.capture import CapturedGraph
+from aclgraph.causes import aliases, frozen
 from aclgraph.dispatch import Decision
-from aclgraph.errors import VerifyError
+from aclgraph.findings import Finding, VerifyReport
 from aclgraph.runner import NO_HOST, DecodeRunner
-from aclgraph.trace import Call, Trace, traced
-from aclgraph.update import HostValues, records_of
+from aclgraph.trace import traced
+from aclgraph.update import HostValues
 
 Inputs = Mapping[str, torch.Tensor]
 # (requests, seed) -> the inputs of a decode batch, and its host values if there are any.
 MakeBatch = Callable[[int, int], Inputs | tuple[Inputs, HostValues]]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One difference.
-
-    Attributes:
-        kind: "graph" replay and eager run differ on the same inputs; "padding" padded rows change
-            real results; "baked" a host scalar, "rebound" a tensor, "path" an operator is another
-            than at capture; "alias" an output is memory that the step or its caller writes;
-            "spoilt" the step writes into the padding of an input; "idle" a replay without requests
-            changes something.
-        bucket: tokens of the graph. num_tokens: tokens of the batch.
-        subject: the output, state or input concerned.
-        message: what was seen, and what to do.
-    """
-
-    kind: str
-    bucket: int
-    num_tokens: int
-    subject: str
-    message: str
-
-    def __str__(self) -> str:
-        return (
-            f"[{self.kind}] bucket {self.bucket}, {self.num_tokens} tokens: {self.subject}: "
-            f"{self.message}"
-        )
-
-
-@dataclass
-class VerifyReport:
-    """All findings of a verification, and how many cases were run."""
-
-    findings: list[Finding] = field(default_factory=list)
-    cases: int = 0
-
-    @property
-    def ok(self) -> bool:
-        return not self.findings
-
-    def raise_for_findings(self) -> None:
-        """Raises VerifyError with the whole report if anything was found."""
-        if self.findings:
-            raise VerifyError(str(self))
-
-    def __str__(self) -> str:
-        head = f"verify: {self.cases} cases, {len(self.findings)} findings"
-        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
 
 
 @dataclass(frozen=True)
@@ -89,24 +41,30 @@ def verify(
     *,
     rtol: float | None = None,
     atol: float | None = None,
+    state: Mapping[str, torch.Tensor] | None = None,
     compare_state: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] | None = None,
     max_findings: int = 20,
 ) -> VerifyReport:
     """Compares eager runs and replays in every bucket. Slow; for tests and start-up checks.
 
+    The step must be deterministic: no sampling, no dropout.
+
     Args:
         runner: a runner that has captured.
         make_batch: makes a decode batch of so many requests; different seeds must give different
             values, also for host inputs. State (caches) must be such that the batch is valid.
-        rtol, atol: tolerance between different batch shapes, as for `torch.testing.assert_close`;
-            default: that function's, by dtype. Replay and eager run on the same inputs must be
-            bit-identical.
+        rtol, atol: tolerance between different batch shapes, whose sums are taken in another
+            order; default: 1e-4 (fp32 and wider) or 1e-2 of each value and of the tensor's largest.
+            Replay and eager run on the same inputs must be bit-identical.
+        state: what the step writes past PyTorch's dispatcher (by TileLang kernels), by name; what
+            it writes through operators is found. Three copies of all this must fit in memory.
         compare_state: by name, the part of a written tensor that counts, e.g. `lambda cache:
             cache[1:]` if block 0 takes the writes of padded rows.
         max_findings: stop after so many.
     """
     report = VerifyReport()
-    checker = _Checker(runner, make_batch, (rtol, atol), dict(compare_state or {}))
+    written = {**_written(runner), **(state or {})}
+    checker = _Checker(runner, make_batch, (rtol, atol), written, dict(compare_state or {}))
     counts = dict(vars(runner.stats))
     with torch.no_grad():
         try:
@@ -123,18 +81,19 @@ class _Checker:
         runner: DecodeRunner,
         make_batch: MakeBatch,
         tolerance: tuple[float | None, float | None],
+        state: dict[str, torch.Tensor],
         parts: dict[str, Callable[[torch.Tensor], torch.Tensor]],
     ) -> None:
         self.runner, self.make_batch, self.parts = runner, make_batch, parts
         self.rtol, self.atol = tolerance
         self.query_len = runner.dispatcher.query_len
-        self.state = _written(runner)
+        self.state = state
         self.original = {name: tensor.clone() for name, tensor in self.state.items()}
         self.seed = 0
 
     def findings(self, report: VerifyReport) -> Iterator[Finding]:
         for captured in self.runner.graphs.values():
-            yield from self._aliases(captured)
+            yield from aliases(self.runner, captured)
             for num_tokens in self._fills(captured):
                 report.cases += 1
                 yield from self._case(captured, num_tokens)
@@ -151,12 +110,14 @@ class _Checker:
 
     def _case(self, captured: CapturedGraph, num_tokens: int) -> Iterator[Finding]:
         before = self._scrambled()
+        self._leave_stale_rows(captured)
         inputs, host = self._batch(num_tokens)
         decision = Decision(num_tokens, captured.key)
 
-        right = self._outcome(self.runner.eager(inputs, host))
+        # A step may write into its inputs; these are needed once more.
+        own = {name: value.clone() for name, value in inputs.items()}
+        right = self._outcome(self.runner.eager(own, host))
         self._restore(before)
-        self._leave_stale_rows(captured)
         replay = self._outcome(self.runner.run(decision, inputs, host))
         yield from self._spoilt(captured, num_tokens)
         self._restore(before)
@@ -165,10 +126,10 @@ class _Checker:
         padded = self._outcome(padded_result, captured, num_tokens)
         self._restore(before)
 
-        frozen = list(self._frozen(captured, num_tokens, trace))
-        yield from frozen
+        causes = list(frozen(captured, num_tokens, trace))
+        yield from causes
         differs = list(self._compare(captured, num_tokens, replay, padded, exact=True))
-        yield from (_graph_finding(item, bool(frozen)) for item in differs)
+        yield from (_graph_finding(item, bool(causes)) for item in differs)
         if not differs:
             for item in self._compare(captured, num_tokens, replay, right, exact=False):
                 yield self._padding_finding(item)
@@ -262,17 +223,27 @@ class _Checker:
     def _difference(self, a: Any, b: Any, exact: bool) -> str | None:
         if not isinstance(a, torch.Tensor):
             return None if a == b else f"{a!r} instead of {b!r}, a host value frozen at capture"
-        tolerance = (0.0, 0.0) if exact else (self.rtol, self.atol)
+        if a.shape != b.shape:
+            return f"shape {tuple(a.shape)} instead of {tuple(b.shape)}"
+        rtol, atol = (0.0, 0.0) if exact else self._tolerance(b)
         try:
-            torch.testing.assert_close(a, b, rtol=tolerance[0], atol=tolerance[1], equal_nan=True)
+            torch.testing.assert_close(a, b, rtol=rtol, atol=atol, equal_nan=True)
         except AssertionError:
-            wrong = ~torch.isclose(a.double(), b.double(), equal_nan=True)
-            if not wrong.any():
-                return "last bits differ"
+            wrong = ~torch.isclose(a.double(), b.double(), rtol, atol, equal_nan=True)
             rows = wrong.reshape(len(a) if a.dim() else 1, -1).any(dim=1).nonzero().flatten()
             worst = (a.double() - b.double()).abs().nan_to_num(float("inf")).max().item()
             return f"{len(rows)} rows differ by up to {worst:.3g}, first {rows[:6].tolist()}"
         return None
+
+    def _tolerance(self, right: torch.Tensor) -> tuple[float, float]:
+        if not right.is_floating_point():
+            return 0.0, 0.0
+        narrow = right.dtype.itemsize < 4
+        rtol = (1e-2 if narrow else 1e-4) if self.rtol is None else self.rtol
+        if self.atol is not None:
+            return rtol, self.atol
+        finite = right[right.isfinite()].double().abs()
+        return rtol, rtol * finite.max().item() if finite.numel() else 0.0
 
     def _padding_finding(self, item: Finding) -> Finding:
         unread = [buffer.name for buffer in self.runner.buffers.all if buffer.claims_unread]
@@ -289,88 +260,6 @@ class _Checker:
             f"step on the padded inputs: padded rows change it; {blame}"
         )
         return Finding("padding", item.bucket, item.num_tokens, item.subject, message)
-
-    # -------------------------------------------------------------- causes
-
-    def _frozen(self, captured: CapturedGraph, num_tokens: int, now: Trace) -> Iterator[Finding]:
-        """What the capture holds and the step has since left: operator by operator."""
-        updated = {
-            record.op_cache_entry.__name__.split(".")[0] for record in records_of(captured.graph)
-        }
-        then = captured.trace
-        for old, new in zip(then.calls, now.calls, strict=False):
-            found = self._changed(old, new, now, updated)
-            if found:
-                yield Finding(found[0], captured.key.num_tokens, num_tokens, found[1], found[2])
-            if found and found[0] == "path":
-                return
-        if len(then.calls) != len(now.calls):
-            yield Finding(
-                "path",
-                captured.key.num_tokens,
-                num_tokens,
-                "the step",
-                f"runs {len(now.calls)} operators, {len(then.calls)} at capture: a Python branch "
-                "or loop depends on something that changes",
-            )
-
-    def _changed(
-        self, old: Call, new: Call, now: Trace, updated: set[str]
-    ) -> tuple[str, str, str] | None:
-        subject = f"{new.op} at {new.where}"
-        if old.op != new.op:
-            return (
-                "path",
-                subject,
-                f"was {old.op} at {old.where} when captured: a Python branch depends on something "
-                "that changes; the graph keeps the old path",
-            )
-        if new.op.split("::")[-1] not in updated and not _same(old.scalars, new.scalars):
-            return (
-                "baked",
-                subject,
-                f"host arguments {new.scalars} were {old.scalars} at capture, and stay so in the "
-                "graph; pass the value as a device tensor, or as a HostInput to an operator with a "
-                "graph handler",
-            )
-        if old.shapes != new.shapes:
-            return ("baked", subject, f"shapes {new.shapes} were {old.shapes} at capture")
-        pairs = zip(old.outside, new.outside, strict=False)
-        moved = [argument for (a, _), (b, argument) in pairs if a != b]
-        if moved or len(old.outside) != len(new.outside):
-            names = ", ".join(moved) or "a tensor"
-            return (
-                "rebound",
-                subject,
-                f"its argument {names} is another tensor than at capture: the step assigns tensors "
-                "to Python names (self.x = ..., +=) that a replay does not assign. Write into one "
-                "tensor in place",
-            )
-        return None
-
-    def _aliases(self, captured: CapturedGraph) -> Iterator[Finding]:
-        owners = {
-            buffer.tensor.untyped_storage()._cdata: f"input {buffer.name!r}"
-            for buffer in self.runner.buffers.all
-        }
-        for address, outside in captured.trace.outside.items():
-            name = self.runner.guard.name_of(address) or f"a tensor of {outside.op}"
-            owners.setdefault(address, name)
-        for index, leaf in enumerate(captured.outputs):
-            if not isinstance(leaf, torch.Tensor):
-                continue
-            address = leaf.untyped_storage()._cdata
-            if address in owners:
-                tokens = captured.key.num_tokens
-                yield Finding(
-                    "alias",
-                    tokens,
-                    tokens,
-                    f"output {index}",
-                    f"shares its memory with {owners[address]}: the next step overwrites it while "
-                    "it may still be in use. Return a clone",
-                )
-            owners[address] = f"output {index}"
 
     def _spoilt(self, captured: CapturedGraph, num_tokens: int) -> Iterator[Finding]:
         for buffer in self.runner.buffers.all:
@@ -425,10 +314,6 @@ def _written(runner: DecodeRunner) -> dict[str, torch.Tensor]:
             if outside.written and address not in own:
                 state.update(runner.guard.tensors_of(address))
     return state
-
-
-def _same(old: tuple[Any, ...], new: tuple[Any, ...]) -> bool:
-    return len(old) == len(new) and all(a is b or a == b for a, b in zip(old, new, strict=True))
 
 
 def _own(leaf: Any) -> Any:

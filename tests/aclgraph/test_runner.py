@@ -149,6 +149,14 @@ def test_a_size_that_was_not_captured_is_an_error_and_no_eager_run(runner):
         runner.capture()
 
 
+def test_without_graphs_every_step_is_eager():
+    runner = captured(PagedStep(), dispatcher=dispatcher(mode=GraphMode.NONE))
+    inputs = batch(3)
+    out = runner.run(runner.dispatcher.dispatch(Batch.decode(3)), inputs)
+    assert torch.equal(out, runner.eager(inputs))
+    assert (runner.stats.replays, runner.stats.eager) == (0, 1)
+
+
 def test_modes_that_the_runner_would_have_to_run_eagerly_are_refused():
     for mode, message in (
         (GraphMode.FULL, "full graphs of mixed batches"),
@@ -240,3 +248,22 @@ def test_run_costs_the_same_number_of_calls_whatever_is_watched():
     many = calls({f"w{i}": torch.zeros(1).npu() for i in range(50)})
     assert few == many
     assert few < 20
+
+
+def test_a_step_that_raises_while_it_is_captured():
+    calls = []
+
+    def step(tokens):
+        calls.append(tokens)
+        if len(calls) == 2:
+            raise KeyError("layer 7")
+        return tokens * 2
+
+    runner = DecodeRunner(step, dispatcher(), INPUTS[:1])
+    with pytest.raises(
+        CaptureError, match="8 tokens .* its capture failed with KeyError: 'layer 7'"
+    ):
+        runner.capture()
+    runner.capture()
+    out = runner.run(runner.dispatcher.lookup(1, True), {"tokens": torch.tensor([2]).npu()})
+    assert out.tolist() == [4]

@@ -118,3 +118,27 @@ def test_a_frozen_value_that_no_operator_shows_is_still_found():
     chosen = weights[1]
     kinds, _ = findings(runner, numbers)
     assert {"rebound", "graph"} <= kinds
+
+
+def test_padding_that_the_step_spoils_unseen_is_found():
+    """As a kernel does that PyTorch's dispatcher does not show: the runner knows of no write."""
+    runner = captured(lambda tokens: tokens.add_(1).clone(), INPUTS[:1])
+    runner.buffers.all[0].written_by_step = False
+    kinds, report = findings(runner, numbers)
+    assert "spoilt" in kinds
+    assert "input 'tokens': the replay wrote into its padding" in str(report)
+
+
+def test_a_step_that_writes_into_its_inputs_is_sound_otherwise():
+    kinds, report = findings(captured(lambda tokens: tokens.add_(1).clone(), INPUTS[:1]), numbers)
+    assert not kinds, str(report)
+
+
+def test_state_that_only_the_user_knows_of():
+    hidden = torch.zeros(8, dtype=torch.int64).npu()
+    runner = captured(lambda tokens: tokens + 1, INPUTS[:1])
+    kinds, _ = findings(runner, numbers, state={"hidden": hidden})
+    assert not kinds
+    step = captured(lambda tokens: hidden.add_(1)[: tokens.shape[0]] + tokens, INPUTS[:1])
+    kinds, report = findings(step, numbers)
+    assert "idle" in kinds and "undeclared (8,) torch.int64 tensor of add_" in str(report)
