@@ -75,7 +75,7 @@ def _dynamic_strings(library: bytes) -> tuple[int, int]:
 
 
 def _without(library: bytes, hidden: list[str]) -> bytes:
-    """The library with these names spoilt: their hash no longer matches, so no look-up finds them."""
+    """The library with these names spoilt: with another hash, no look-up finds them."""
     start, size = _dynamic_strings(library)
     changed = bytearray(library)
     for name in hidden:
