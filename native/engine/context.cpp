@@ -190,12 +190,7 @@ Error Context::synchronize(int timeout_ms) {
   if (any_capture()) {
     if (Error error = Graph::refuse_context_wait(*this); error.failed()) return error;
   }
-  std::vector<Stream*> streams;
-  {
-    std::lock_guard lock(mutex_);
-    streams.assign(streams_.begin(), streams_.end());
-  }
-  return device_.drain(*this, streams, timeout_ms, "device " + std::to_string(device_.index()));
+  return device_.drain(*this, nullptr, timeout_ms, "device " + std::to_string(device_.index()));
 }
 
 Error Context::first_error() const {

@@ -1,5 +1,6 @@
 #include "device.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "context.h"
@@ -124,21 +125,27 @@ void Device::retire(Stream& stream) {
   }
 }
 
-Error Device::drain(const Context& context, const std::vector<Stream*>& streams, int timeout_ms,
+Error Device::drain(const Context& context, const Stream* only, int timeout_ms,
                     const std::string& what) {
   if (Error error = check_usable(what); error.failed()) return error;
-  std::vector<std::pair<Stream*, uint64_t>> targets;
+  // Only streams with work are looked at: the others have run everything, and one that was
+  // destroyed meanwhile is not among them.
+  std::vector<std::pair<const Stream*, uint64_t>> targets;
   {
     Lock lock(mutex_);
-    for (Stream* stream : streams) targets.emplace_back(stream, stream->submitted_);
+    for (const Stream* stream : active_) {
+      if (only ? stream == only : &stream->context() == &context) {
+        targets.emplace_back(stream, stream->submitted_);
+      }
+    }
   }
-  const auto done = [&targets] {
-    for (const auto& [stream, target] : targets) {
-      // A stream without work has run everything; so has one that was destroyed meanwhile.
-      if (stream->active_ && stream->completed_ < target) return false;
+  const auto reached = [&targets](const Stream* stream) {
+    for (const auto& [target, submitted] : targets) {
+      if (target == stream) return stream->completed_ >= submitted;
     }
     return true;
   };
+  const auto done = [&] { return std::all_of(active_.begin(), active_.end(), reached); };
   return run_until(context, done, timeout_ms, what);
 }
 

@@ -45,9 +45,8 @@ class Device {
   // Runs or waits for device work until `done()`, which is called with the device's lock held.
   Error run_until(const Context& context, const std::function<bool()>& done, int timeout_ms,
                   const std::string& what);
-  // Waits until everything submitted so far to `streams` has run.
-  Error drain(const Context& context, const std::vector<Stream*>& streams, int timeout_ms,
-              const std::string& what);
+  // Waits until everything submitted so far to the context, or to one stream of it, has run.
+  Error drain(const Context& context, const Stream* only, int timeout_ms, const std::string& what);
   // Drops what is queued and lets a running task end: the stream is about to be destroyed.
   void retire(Stream& stream);
   // One look at `done()` for a query. A seeded device makes a step of progress first.

@@ -59,7 +59,7 @@ Error Stream::query(bool* idle) {
 
 Error Stream::synchronize(int timeout_ms) {
   if (const auto graph = Graph::of(*this)) return graph->refuse_wait(*this, "synchronize");
-  return device().drain(context_, {this}, timeout_ms, describe());
+  return device().drain(context_, this, timeout_ms, describe());
 }
 
 }  // namespace softnpu

@@ -52,10 +52,15 @@ TEST(host_func_that_takes_long_is_no_hang, "SOFTNPU_HANG_SECONDS=0.1") {
 TEST(host_func_that_waits_for_its_own_stream_is_reported, "SOFTNPU_HANG_SECONDS=0.3") {
   Stream& stream = new_stream(use_device());
   static Error inner;
-  CHECK_OK(
-      host_func(stream, [](void* s) { inner = static_cast<Stream*>(s)->synchronize(); }, &stream));
+  static std::atomic<bool> returned{false};
+  const auto wait = [](void* waited) {
+    inner = static_cast<Stream*>(waited)->synchronize();
+    returned = true;
+  };
+  CHECK_OK(host_func(stream, wait, &stream));
   CHECK_CODE(stream.synchronize(), Hang);
-  for (int i = 0; i < 1000 && !inner.failed(); ++i) usleep(1'000);
+  for (int i = 0; i < 5000 && !returned; ++i) usleep(1'000);
+  CHECK(returned);
   CHECK_CODE(inner, Hang);
 }
 
