@@ -19,24 +19,27 @@ constexpr size_t kTextBytes = 4096;
 thread_local char recent[kTextBytes];
 thread_local aclError last = 0;
 
+bool in_task_queue() {
+  char thread[16] = "";
+  pthread_getname_np(pthread_self(), thread, sizeof(thread));
+  return std::strcmp(thread, "acl_thread") == 0;
+}
+
 // torch_npu's task queue (TASK_QUEUE_ENABLE=1) ends at the first failing call. It raises once, and
 // from then on launches nothing and reports success. So such a failure also breaks the context:
 // whoever waits for results that will never be computed is told so.
-void break_context_of_task_queue(const std::string& text) {
-  char thread[16] = "";
-  pthread_getname_np(pthread_self(), thread, sizeof(thread));
+void break_context_of_task_queue(Code code, const std::string& text) {
   Context* context = Context::current();
-  if (context != nullptr && std::strcmp(thread, "acl_thread") == 0) {
-    context->fail({Code::OperatorFailed,
-                   text + " (torch_npu's task queue ended there and launches nothing more; start "
-                          "the program again)"});
+  if (context != nullptr && in_task_queue()) {
+    context->fail({code, text + " (torch_npu's task queue ended there and launches nothing more; "
+                                "start the program again)"});
   }
 }
 
-void record(aclError number, const std::string& text) {
+void record(aclError number, const std::string& text, Code code = Code::OperatorFailed) {
   std::snprintf(recent, sizeof(recent), "%s", text.c_str());
   last = number;
-  break_context_of_task_queue(text);
+  break_context_of_task_queue(code, text);
 }
 
 // Drivers do not agree on the number of this one, so it is a setting.
@@ -67,18 +70,25 @@ bool is_about_capture(Code code) {
          code == Code::CaptureInvalidated || code == Code::NoStreamResource;
 }
 
+aclError fail_as(Code code, aclError number, const char* function, const char* file, int line,
+                 const std::string& text, const char* condition) {
+  const char* base = std::strrchr(file, '/');
+  std::string where = std::string(base == nullptr ? file : base + 1) + ":" + std::to_string(line);
+  std::string message = std::string(function) + ": " + text;
+  const std::string shown = std::to_string(number);
+  // torch_npu shows the text of an error in its queue thread, but not the number.
+  record(number, in_task_queue() ? message + " (error code " + shown + ")" : message, code);
+  const std::string unmet = condition == nullptr ? "" : ", requires " + std::string(condition);
+  Plog::instance().write(LogLevel::Error, "RUNTIME", where.c_str(),
+                         message + " (" + shown + unmet + ")");
+  return number;
+}
+
 }  // namespace
 
 aclError fail(aclError number, const char* function, const char* file, int line,
               const std::string& text, const char* condition) {
-  const char* base = std::strrchr(file, '/');
-  std::string where = std::string(base == nullptr ? file : base + 1) + ":" + std::to_string(line);
-  std::string message = std::string(function) + ": " + text;
-  record(number, message);
-  const std::string unmet = condition == nullptr ? "" : ", requires " + std::string(condition);
-  Plog::instance().write(LogLevel::Error, "RUNTIME", where.c_str(),
-                         message + " (" + std::to_string(number) + unmet + ")");
-  return number;
+  return fail_as(Code::OperatorFailed, number, function, file, line, text, condition);
 }
 
 aclError report(const Error& error, const char* function, const char* file, int line) {
@@ -86,8 +96,8 @@ aclError report(const Error& error, const char* function, const char* file, int 
     return kSuccess;
   }
   const std::string where = is_about_capture(error.code()) ? python_line() : std::string();
-  return fail(outcome_number(error.code()), function, file, line,
-              mark_of(error.code()) + error.message() + where);
+  return fail_as(error.code(), outcome_number(error.code()), function, file, line,
+                 mark_of(error.code()) + error.message() + where, nullptr);
 }
 
 void refuse(const char* function, const char* advice, bool also_stderr) {
@@ -120,9 +130,10 @@ extern "C" __attribute__((visibility("default"))) void softnpu_set_launch_error(
 void softnpu_set_launch_error(const softnpu::Error& error) {
   using namespace softnpu::abi;
   const std::string where = is_about_capture(error.code()) ? python_line() : std::string();
-  softnpu_set_recent_error((error.message() + where + " (error code of the runtime: " +
-                            std::to_string(outcome_number(error.code())) + ")")
-                               .c_str());
+  const std::string text = error.message() + where + " (error code of the runtime: " +
+                           std::to_string(outcome_number(error.code())) + ")";
+  record(0, text, error.code());
+  Plog::instance().write(softnpu::LogLevel::Error, "OP", "op", text);
 }
 
 // CANN's documentation has reading clear the text. It is kept here, because torch_npu reads it in

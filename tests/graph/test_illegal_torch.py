@@ -53,13 +53,15 @@ NOTICED_BY_QUEUE: dict[str, tuple[str | None, str | None, str]] = {
 }
 
 
-def run_program(names: list[str], variables: dict[str, str]) -> dict[str, Any]:
+def start_program(
+    names: list[str], variables: dict[str, str]
+) -> "subprocess.CompletedProcess[str]":
     environment = {
         name: text
         for name, text in os.environ.items()
         if not name.startswith(("ASCEND_", "SOFTNPU_", "LD_LIBRARY_PATH", "TASK_QUEUE"))
     }
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "softnpu", "run", "-q", str(PROGRAM), "--names", *names],
         env={**environment, "PYTHONPATH": str(layout.package_dir().parent), **variables},
         capture_output=True,
@@ -67,6 +69,10 @@ def run_program(names: list[str], variables: dict[str, str]) -> dict[str, Any]:
         timeout=240,
         check=False,
     )
+
+
+def run_program(names: list[str], variables: dict[str, str]) -> dict[str, Any]:
+    done = start_program(names, variables)
     assert done.returncode == 0, done.stderr
     results: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return results
@@ -92,6 +98,18 @@ def test_every_mistake_has_its_code_and_the_next_capture_works(mode: str) -> Non
         assert result["next_works"], shown
         # torch_npu gives the pool back when the capture has ended well, else it keeps it.
         assert ended is not None or result["kept_bytes"] == 0, shown
+
+
+@pytest.mark.parametrize("name", NOTICED_BY_QUEUE)
+def test_mistake_that_torch_npus_queue_thread_notices(name: str) -> None:
+    """The program ends with the cause: nothing that it launches afterwards would run."""
+    code, _, words = NOTICED_BY_QUEUE[name]
+    done = start_program([name], MODES["queue"])
+    assert done.returncode != 0
+    error = done.stderr[done.stderr.rindex("RuntimeError") :]
+    assert code is not None and words in error, error
+    assert "107" in error and (code == "361001" or f"error code {code}" in error), error
+    assert "launches nothing more" in error, error
 
 
 def test_task_queue_mode_2_is_refused_by_torch_npu() -> None:
