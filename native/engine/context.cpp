@@ -187,7 +187,8 @@ void Context::destroy_event(Event& event) {
 }
 
 Error Context::synchronize(int timeout_ms) {
-  if (any_capture()) {
+  // A capture that a device error left open is not what went wrong.
+  if (any_capture() && !broken()) {
     if (Error error = Graph::refuse_context_wait(*this); error.failed()) return error;
   }
   return device_.drain(*this, nullptr, timeout_ms, "device " + std::to_string(device_.index()));
