@@ -130,6 +130,17 @@ c10::IValue real_value(const c10::IValue& value) {
 
 }  // namespace
 
+namespace {
+
+bool only_float32(const std::vector<c10::IValue>& values) {
+  return std::all_of(values.begin(), values.end(), [](const c10::IValue& value) {
+    return !value.isTensor() || !value.toTensor().defined() ||
+           value.toTensor().scalar_type() == at::kFloat;
+  });
+}
+
+}  // namespace
+
 c10::IValue param_value(const Param& spec, const Arg& arg) {
   switch (spec.kind) {
     case Kind::Int:
@@ -178,7 +189,7 @@ c10::IValue source_value(const Source& source, const OpSpec& spec,
     case As::Undefined:
       return value.isNone() ? c10::IValue(at::Tensor()) : value;
     case As::WrappedNumber:
-      return value.isNone() ? value : wrapped_number(value.toScalar());
+      return value.isNone() ? value : wrapped_number(value.toScalar(), only_float32(values));
     case As::OptTensorList:
       return opt_tensor_list(value);
     case As::Real:

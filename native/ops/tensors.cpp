@@ -138,9 +138,11 @@ at::Scalar scalar_of(const aclScalar& scalar, const char* param) {
   }
 }
 
-at::Tensor wrapped_number(const at::Scalar& value) {
+at::Tensor wrapped_number(const at::Scalar& value, bool as_float) {
   at::Tensor tensor;
-  if (value.isBoolean()) {
+  if (as_float && !value.isBoolean() && !value.isComplex()) {
+    tensor = zero_dim<float>(value.toFloat(), at::kFloat);
+  } else if (value.isBoolean()) {
     tensor = zero_dim<bool>(value.toBool(), at::kBool);
   } else if (value.isIntegral(false)) {
     tensor = zero_dim<int64_t>(value.toLong(), at::kLong);

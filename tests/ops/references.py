@@ -239,6 +239,7 @@ _KERNELS: dict[str, Callable[[Values], Values]] = {
     "loss_backward.kl_div_backward": _kl_div,
     "prelu_backward": _prelu_backward,
     "conv_depthwise2d": _out(_depthwise, "out"),
+    "embedding": _out(lambda v: F.embedding(v["indices"], v["weight"]), "out"),
     "matmul": _out(lambda v: torch.matmul(v["self"], v["mat2"]), "out"),
     "avg_pool.avg_pool2d": _out(lambda v: _avg_pool(v, 2), "out"),
     "avg_pool.avg_pool3d": _out(lambda v: _avg_pool(v, 3), "out"),
