@@ -8,7 +8,7 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from aclgraph.dispatch import Batch
 from aclgraph.errors import ConfigError
 from aclgraph.runner import NO_HOST, DecodeRunner
 from aclgraph.update import HostValues
+from aclgraph.workload import Workload, simulate
 
 # Work that keeps the device busy while the host enqueues what is measured, and how much longer than
 # the host it should last.
@@ -146,6 +147,57 @@ def bench(
         **(variables or {}),
     }
     return BenchReport(figures, update_us, about)
+
+
+@dataclass(frozen=True)
+class TraceReport:
+    """A sequence of decode batches, run for real.
+
+    Attributes:
+        workload: hit rate and padding.
+        step_us: wall clock per step, host and device, microseconds.
+        update_us: host time per replay for updating host inputs.
+    """
+
+    workload: Workload
+    step_us: float
+    update_us: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.workload.as_dict(), "step_us": self.step_us, "update_us": self.update_us}
+
+    def __str__(self) -> str:
+        return f"{self.workload}; {self.step_us:.1f} us per step, updates {self.update_us:.1f} us"
+
+
+def bench_trace(
+    runner: DecodeRunner,
+    requests: Sequence[int],
+    make_batch: Callable[[int], tuple[Mapping[str, torch.Tensor], HostValues]],
+) -> TraceReport:
+    """Runs decode batches of so many requests each, one after the other, without waiting between.
+
+    Args:
+        requests: the batch sizes, in order; the larger ones may be without a graph.
+        make_batch: inputs and host values of a batch of so many requests; called before the clock
+            starts, once per size.
+    """
+    dispatcher = runner.dispatcher
+    batches = [Batch.decode(count, dispatcher.query_len) for count in requests]
+    made = {count: make_batch(count) for count in set(requests)}
+    counts = dict(vars(runner.stats))
+    for count in made:
+        runner.run(dispatcher.dispatch(Batch.decode(count, dispatcher.query_len)), *made[count])
+    runner.stats.reset()
+    torch.npu.synchronize()
+    begin = time.perf_counter()
+    for count, batch in zip(requests, batches, strict=True):
+        runner.run(dispatcher.dispatch(batch), *made[count])
+    torch.npu.synchronize()
+    step_us = (time.perf_counter() - begin) * 1e6 / len(requests)
+    report = TraceReport(simulate(dispatcher, batches), step_us, runner.stats.update_us)
+    vars(runner.stats).update(counts)
+    return report
 
 
 def time_step(step: Callable[[], Any], *, steps: int = 8, rounds: int = 5) -> dict[str, Figure]:

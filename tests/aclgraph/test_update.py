@@ -4,7 +4,15 @@ import pytest
 import torch
 import torch_npu
 
-from aclgraph import CaptureError, DecodeRunner, HostInput, InputError, UpdateError, verify
+from aclgraph import (
+    CaptureError,
+    DecodeRunner,
+    HostInput,
+    InputError,
+    UpdateError,
+    bench_trace,
+    verify,
+)
 from aclgraph.inputs import Input, block_table
 from tests.aclgraph.paged import captured, dispatcher
 from tests.aclgraph.scale_rows import scale_rows
@@ -183,3 +191,16 @@ def test_paged_attention_with_host_lengths(order):
         torch.testing.assert_close(out, runner.eager(inputs, host), rtol=1e-3, atol=1e-3)
     report = verify(runner, make)
     assert report.ok, str(report)
+
+
+def test_a_trace_of_batch_sizes_has_its_update_cost():
+    runner = runner_of()
+    report = bench_trace(
+        runner,
+        [3, 8, 3, 9],
+        lambda count: ({"x": torch.rand(count, 2).npu()}, {"lens": [1] * count}),
+    )
+    assert (report.workload.replays, report.workload.too_large) == (3, 1)
+    assert report.as_dict()["padding_waste"] == pytest.approx(2 / 16)
+    assert 0 < report.update_us < report.step_us * 4
+    assert runner.stats.steps == 0
