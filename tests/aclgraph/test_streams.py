@@ -44,7 +44,7 @@ def test_sizes_fit_the_streams(tmp_path, error):
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "SOFTNPU_STREAM_LIMIT": "120", "SOFTNPU_STREAM_ERROR": error},
+        env={**os.environ, "SOFTNPU_STREAM_LIMIT": "48", "SOFTNPU_STREAM_ERROR": error},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     plan, captured, refused = done.stdout.strip().splitlines()
