@@ -1,5 +1,12 @@
 // aclCreate* and aclDestroy* of libopapi/libnnopbase, and the query that reads a tensor's size
 // back.
+//
+// Other names that op-plugin looks up there are deliberately not exported; without them it takes a
+// path that works: InitHugeMemThreadLocal, UnInitHugeMemThreadLocal, ReleaseHugeMem (a pool for the
+// host side of real operators), PTAGetExecCache, PTAFindExecCache, InitPTACacheThreadLocal,
+// UnInitPTACacheThreadLocal, SetPTAHashKey, SetPTACacheHashKey, CanUsePTACache,
+// AddTensorAddrToCachedList (a cache of executors, whose addresses would go stale here) and
+// aclnnSetPytorchRandom (another order of random numbers).
 #include "objects.h"
 
 #include <cstring>

@@ -1,8 +1,22 @@
 """The operator table: what each aclnn function takes and how it is computed.
 
 ``load()`` reads ``tables/ops/*.yaml`` (one file per family). It needs neither torch nor a build, so
-the CLI can print the table anywhere. The format of a row is described in docs and CONTRIBUTING;
-signatures are those of op-plugin's call sites (BSD-3), the ATen calls name PyTorch schemas.
+the CLI can print the table anywhere. Signatures are those of op-plugin's call sites (BSD-3), the
+ATen calls name PyTorch schemas.
+
+The ``acl`` column lists C arguments by kind (see KINDS): ``T`` tensor, ``T?`` that may be null,
+``T!`` output, ``T!?`` output that may be null, ``T*`` output whose size is known only after the
+run, ``L`` and ``L!`` lists, ``S`` scalar, ``SL`` scalar list, ``I`` ``F`` ``B`` arrays, ``dt`` dtype.
+
+The ``aten`` column is a call: ``add.out(self, other, alpha=alpha, out=out)`` writes its outputs,
+``add_.Tensor(self, other)`` its target, and ``max.dim(self, dim) -> values, _`` has its results
+copied. Besides parameters and literals an argument may be
+
+- ``pick(mode, None, 'trunc', 'floor')``: the text that an integer parameter selects,
+- ``item(x)``: the value that a device tensor holds when the operator runs,
+- ``dtype(x)``: the dtype of a tensor; ``list(x)``: one tensor as a list,
+- ``contiguous(x)``: for an ATen kernel that reads dense memory only,
+- ``generator(seed, offset, ...)``: a generator seeded at each run, by value or from device memory.
 """
 
 from __future__ import annotations
