@@ -140,6 +140,12 @@ SETTINGS = (
         "1: a kernel's on-chip buffer starts as NaN patterns, to show reads of unset tiles",
         _integer(0, 1),
     ),
+    Setting(
+        "SOFTNPU_ALLOW_SHAPE_MISMATCH",
+        "0",
+        "1: a TileLang kernel takes arguments of other shapes, as on the device",
+        _integer(0, 1),
+    ),
     Setting("SOFTNPU_LOG", "", "what is logged: " + ",".join(LOG_CHANNELS), _channels),
 )
 
