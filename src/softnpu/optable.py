@@ -6,7 +6,8 @@ ATen calls name PyTorch schemas.
 
 The ``acl`` column lists C arguments by kind (see KINDS): ``T`` tensor, ``T?`` that may be null,
 ``T!`` output, ``T!?`` output that may be null, ``T*`` output whose size is known only after the
-run, ``L`` and ``L!`` lists, ``S`` scalar, ``SL`` scalar list, ``I`` ``F`` ``B`` arrays, ``dt`` dtype.
+run, ``L`` and ``L!`` lists, ``S`` scalar, ``SL`` scalar list, ``I`` ``F`` ``B`` arrays and
+``dt`` dtype.
 
 The ``aten`` column is a call: ``add.out(self, other, alpha=alpha, out=out)`` writes its outputs,
 ``add_.Tensor(self, other)`` its target, and ``max.dim(self, dim) -> values, _`` has its results
