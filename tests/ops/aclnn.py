@@ -38,7 +38,7 @@ class AclnnError(RuntimeError):
 
 
 class Device:
-    """Device 0 with one stream."""
+    """Device 1 with one stream: a session that also uses torch_npu keeps device 0."""
 
     def __init__(self) -> None:
         self.runtime = C.CDLL(str(LIBRARIES / "libsoftnpu_runtime.so"), mode=C.RTLD_GLOBAL)
@@ -51,10 +51,14 @@ class Device:
 
     def reset(self) -> None:
         """A fresh context: a device error sticks to the one in which it happened."""
-        self.runtime.aclrtResetDevice(0)
-        self.expect(self.runtime.aclrtSetDevice(0))
+        before = C.c_void_p()
+        had_context = self.runtime.aclrtGetCurrentContext(C.byref(before)) == 0
+        self.runtime.aclrtResetDevice(1)
+        self.expect(self.runtime.aclrtSetDevice(1))
         self.stream = C.c_void_p()
         self.expect(self.runtime.aclrtCreateStream(C.byref(self.stream)))
+        if had_context:
+            self.runtime.aclrtSetCurrentContext(before)
 
     def error_text(self) -> str:
         return (self.runtime.aclGetRecentErrMsg() or b"").decode(errors="replace")
