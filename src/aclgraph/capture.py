@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch_npu._C import _weak_ref_tensor
 
 from aclgraph.dispatch import GraphKey
 from aclgraph.errors import CaptureError
-from aclgraph.trace import Trace, traced
+from aclgraph.trace import Trace, storage_of, traced
 
 # What a device's error code in a failed capture means for the author of the step. Codes as seen in
 # vllm-ascend's issues and listed by torch_npu (NPUErrorCodes.h).
@@ -38,7 +39,9 @@ class CapturedGraph:
     Attributes:
         key: what it was captured for.
         graph: the torch.npu.NPUGraph.
-        outputs: the step's result, flattened; the tensors live in the graphs' shared pool.
+        outputs: the step's result, flattened. What the step allocated is known here without being
+            owned, so that the graphs captured after this one may use the same memory of the pool.
+        storages: per output, which memory it is in (`storage_of`); 0 if it is no tensor.
         structure: how to put `outputs` together again.
         trace: what the warm-up run was seen to do.
         bytes: device memory that this capture added to what the process holds.
@@ -49,6 +52,7 @@ class CapturedGraph:
     key: GraphKey
     graph: Any
     outputs: list[Any]
+    storages: list[int]
     structure: TreeSpec
     trace: Trace
     bytes: int
@@ -62,6 +66,10 @@ class CapturedGraph:
             leaf if (count := rows(i)) is None else leaf[:count]
             for i, leaf in enumerate(self.outputs)
         ]
+        for leaf in leaves:
+            if isinstance(leaf, torch.Tensor):
+                # The memory lives as long as the graph; who holds a result must not outlive it.
+                leaf._aclgraph_graph = self.graph
         return tree_unflatten(leaves, self.structure)
 
 
@@ -82,11 +90,13 @@ def capture(
     """
     begin = time.perf_counter()
     try:
-        _, trace = traced(step)
+        warm, trace = traced(step)
         torch.npu.synchronize()
     except Exception as error:
         raise failed(key, "its warm-up run", error) from error
     _refuse_host_traffic(key, trace)
+    made = [_is_made(leaf, trace) for leaf in tree_flatten(warm)[0]]
+    del warm
     torch.npu.empty_cache()
     before = torch.npu.memory_reserved()
     graph = torch.npu.NPUGraph()
@@ -95,9 +105,18 @@ def capture(
     except Exception as error:
         raise failed(key, "its capture", error) from error
     leaves, structure = tree_flatten(result)
+    storages = [storage_of(leaf) if isinstance(leaf, torch.Tensor) else 0 for leaf in leaves]
+    if len(made) == len(leaves):
+        leaves = [
+            _weak_ref_tensor(leaf) if own else leaf for leaf, own in zip(leaves, made, strict=True)
+        ]
     added = torch.npu.memory_reserved() - before
     seconds = time.perf_counter() - begin
-    return CapturedGraph(key, graph, leaves, structure, trace, added, seconds)
+    return CapturedGraph(key, graph, leaves, storages, structure, trace, added, seconds)
+
+
+def _is_made(leaf: Any, trace: Trace) -> bool:
+    return isinstance(leaf, torch.Tensor) and storage_of(leaf) in trace.made
 
 
 def failed(key: GraphKey, what: str, error: BaseException) -> CaptureError:

@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-import torch
-
 from aclgraph.capture import CapturedGraph
 from aclgraph.findings import Finding
 from aclgraph.runner import DecodeRunner
-from aclgraph.trace import Call, Trace
+from aclgraph.trace import Call, Trace, storage_of
 from aclgraph.update import records_of
 
 # Kind, subject and message of a finding.
@@ -31,16 +29,12 @@ def frozen(captured: CapturedGraph, num_tokens: int, now: Trace) -> Iterator[Fin
 def aliases(runner: DecodeRunner, captured: CapturedGraph) -> Iterator[Finding]:
     """Outputs in memory that the step or its caller writes to."""
     tokens = captured.key.num_tokens
-    owners = {
-        buffer.tensor.untyped_storage()._cdata: f"input {buffer.name!r}"
-        for buffer in runner.buffers.all
-    }
+    owners = {storage_of(buffer.tensor): f"input {buffer.name!r}" for buffer in runner.buffers.all}
     for address, outside in captured.trace.outside.items():
         owners.setdefault(address, runner.guard.name_of(address) or f"a tensor of {outside.op}")
-    for index, leaf in enumerate(captured.outputs):
-        if not isinstance(leaf, torch.Tensor):
+    for index, address in enumerate(captured.storages):
+        if not address:
             continue
-        address = leaf.untyped_storage()._cdata
         if address in owners:
             message = (
                 f"shares its memory with {owners[address]}: the next step overwrites it while it "

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import torch
 
 from aclgraph.errors import AddressError, ConfigError
-from aclgraph.trace import Outside
+from aclgraph.trace import Outside, storage_of
 
 Watched: TypeAlias = torch.Tensor | torch.nn.Module | Callable[[], torch.Tensor]
 
@@ -45,18 +45,18 @@ class Guard:
         return len(self._tensors)
 
     def name_of(self, storage: int) -> str | None:
-        """The name of the watched tensor with this storage address (`_cdata`)."""
+        """The name of the watched tensor in this storage."""
         for name, tensor in zip(self._names, self._tensors, strict=True):
-            if tensor.untyped_storage()._cdata == storage:
+            if storage_of(tensor) == storage:
                 return name
         return None
 
     def tensors_of(self, storage: int) -> dict[str, torch.Tensor]:
-        """Every watched tensor in this storage, by name."""
+        """Every watched tensor in this storage (`storage_of`), by name."""
         return {
             name: tensor
             for name, tensor in zip(self._names, self._tensors, strict=True)
-            if tensor.untyped_storage()._cdata == storage
+            if storage_of(tensor) == storage
         }
 
     def adopt(self, outside: Outside) -> None:

@@ -15,6 +15,7 @@ from aclgraph.errors import CaptureError, ConfigError, LateCaptureError
 from aclgraph.guard import Guard, Watched
 from aclgraph.inputs import Buffers, HostInput, Input
 from aclgraph.stats import Stats
+from aclgraph.trace import storage_of
 from aclgraph.update import HostUpdater, HostValues, UpdateOrder, check_reached
 
 NO_HOST: HostValues = {}
@@ -205,7 +206,7 @@ class DecodeRunner:
 
     def _adopt_outside(self) -> None:
         """Finds what the step uses beyond its inputs, and inputs that it writes into."""
-        own = {buffer.tensor.untyped_storage()._cdata: buffer for buffer in self.buffers.all}
+        own = {storage_of(buffer.tensor): buffer for buffer in self.buffers.all}
         for captured in self.graphs.values():
             for address, outside in captured.trace.outside.items():
                 if address in own:

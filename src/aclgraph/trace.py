@@ -47,12 +47,14 @@ class Trace:
     Attributes:
         calls: every operator, in order.
         outside: tensors from outside by storage address, the first use of each.
+        made: storage addresses of what the step allocated itself.
         host_reads: where the step waited for the device, as "operator at file:line".
         host_copies: where it used host memory, likewise.
     """
 
     calls: list[Call] = field(default_factory=list)
     outside: dict[int, Outside] = field(default_factory=dict)
+    made: set[int] = field(default_factory=set)
     host_reads: list[str] = field(default_factory=list)
     host_copies: list[str] = field(default_factory=list)
 
@@ -69,7 +71,6 @@ class _Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.trace = Trace()
-        self._made: set[int] = set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         kwargs = kwargs or {}
@@ -87,16 +88,16 @@ class _Recorder(TorchDispatchMode):
                 devices.add(leaf.device.type)
                 if leaf.device.type == "cpu":
                     continue
-                address = _storage(leaf)
-                if address not in self._made:
+                address = storage_of(leaf)
+                if address not in self.trace.made:
                     outside.append((address, argument))
                     self._note(leaf, address, name, where, argument in written)
         result = func(*args, **kwargs)
         for leaf in tree_flatten(result)[0]:
             if isinstance(leaf, torch.Tensor):
                 devices.add(leaf.device.type)
-                if _storage(leaf) not in self.trace.outside:
-                    self._made.add(_storage(leaf))
+                if storage_of(leaf) not in self.trace.outside:
+                    self.trace.made.add(storage_of(leaf))
         self._note_host(name, devices, result, where)
         self.trace.calls.append(Call(name, where, tuple(scalars), tuple(shapes), tuple(outside)))
         return result
@@ -118,7 +119,8 @@ class _Recorder(TorchDispatchMode):
             self.trace.host_copies.append(f"{name} at {where}")
 
 
-def _storage(tensor: torch.Tensor) -> int:
+def storage_of(tensor: torch.Tensor) -> int:
+    """Identifies a tensor's memory while it lives, whatever part of it the tensor is a view of."""
     return tensor.untyped_storage()._cdata
 
 

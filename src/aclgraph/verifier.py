@@ -19,7 +19,7 @@ from aclgraph.causes import aliases, frozen
 from aclgraph.dispatch import Decision
 from aclgraph.findings import Finding, VerifyReport
 from aclgraph.runner import NO_HOST, DecodeRunner
-from aclgraph.trace import traced
+from aclgraph.trace import storage_of, traced
 from aclgraph.update import HostValues
 
 Inputs = Mapping[str, torch.Tensor]
@@ -307,7 +307,7 @@ def _graph_finding(item: Finding, explained: bool) -> Finding:
 
 def _written(runner: DecodeRunner) -> dict[str, torch.Tensor]:
     """Tensors that the step writes and that are neither inputs nor its own: by name."""
-    own = {buffer.tensor.untyped_storage()._cdata for buffer in runner.buffers.all}
+    own = {storage_of(buffer.tensor) for buffer in runner.buffers.all}
     state: dict[str, torch.Tensor] = {}
     for captured in runner.graphs.values():
         for address, outside in captured.trace.outside.items():

@@ -267,3 +267,28 @@ def test_a_step_that_raises_while_it_is_captured():
     runner.capture()
     out = runner.run(runner.dispatcher.lookup(1, True), {"tokens": torch.tensor([2]).npu()})
     assert out.tolist() == [4]
+
+
+def test_the_outputs_of_all_sizes_share_memory():
+    """Logits of every size side by side would cost as much as all sizes together."""
+
+    def step(tokens):
+        return tokens[:, None].expand(-1, 2**18) + 0.5  # 1 MiB per token
+
+    runner = DecodeRunner(step, dispatcher(), INPUTS[:1])
+    first, *others = runner.capture()
+    assert first.bytes >= 8 * 2**20
+    assert sum(report.bytes for report in others) == 0
+    for requests in (8, 3):
+        inputs = {"tokens": torch.arange(requests).npu()}
+        out = runner.run(runner.dispatcher.lookup(requests, True), inputs)
+        assert out[:, 7].tolist() == [number + 0.5 for number in range(requests)]
+
+
+def test_a_result_keeps_its_memory_when_the_runner_is_closed():
+    runner = captured(lambda tokens: tokens + 1, INPUTS[:1])
+    out = runner.run(runner.dispatcher.lookup(2, True), {"tokens": torch.tensor([1, 2]).npu()})
+    runner.close()
+    torch.npu.empty_cache()
+    _ = [torch.full((64,), 9, dtype=torch.int64).npu() for _ in range(50)]
+    assert out.tolist() == [2, 3]

@@ -4,8 +4,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 SCRIPT = """
 import torch
 from aclgraph import CaptureError, DecodeRunner, Dispatcher, GraphMode, default_sizes, inputs
@@ -35,16 +33,15 @@ except CaptureError as error:
 """
 
 
-@pytest.mark.parametrize("error", ["207005", "207008"])
-def test_sizes_fit_the_streams(tmp_path, error):
+def test_sizes_fit_the_streams(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     done = subprocess.run(
         [sys.executable, "-m", "softnpu", "run", str(script)],
         capture_output=True,
         text=True,
-        timeout=120,
-        env={**os.environ, "SOFTNPU_STREAM_LIMIT": "48", "SOFTNPU_STREAM_ERROR": error},
+        timeout=300,
+        env={**os.environ, "SOFTNPU_STREAM_LIMIT": "48"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     plan, captured, refused = done.stdout.strip().splitlines()
