@@ -74,7 +74,8 @@ class DecodeRunner:
         capture_error_mode: as for `torch.npu.graph`. "thread_local" lets other threads copy
             synchronously while this one captures.
 
-    The outputs of a replay are views of static memory: the next replay overwrites them.
+    The outputs of a replay are views of static memory: the next replay, of any size, overwrites
+    them. All steps of a runner belong on one stream: they share their inputs' memory.
     """
 
     def __init__(
@@ -227,7 +228,8 @@ class DecodeRunner:
         Args:
             decision: the dispatcher's, for this batch.
             inputs: every declared input with the batch's own rows, unpadded; on the device, or in
-                (pinned) host memory.
+                host memory. Pinned memory is copied asynchronously: leave it as it is until the
+                step has run.
             host: every declared host input, one value per request.
 
         Returns:
