@@ -51,14 +51,12 @@ class Device:
 
     def reset(self) -> None:
         """A fresh context: a device error sticks to the one in which it happened."""
-        before = C.c_void_p()
-        had_context = self.runtime.aclrtGetCurrentContext(C.byref(before)) == 0
         self.runtime.aclrtResetDevice(1)
         self.expect(self.runtime.aclrtSetDevice(1))
         self.stream = C.c_void_p()
         self.expect(self.runtime.aclrtCreateStream(C.byref(self.stream)))
-        if had_context:
-            self.runtime.aclrtSetCurrentContext(before)
+        # torch_npu starts on whatever device is current, and must not start on this one.
+        self.expect(self.runtime.aclrtSetDevice(0))
 
     def error_text(self) -> str:
         return (self.runtime.aclGetRecentErrMsg() or b"").decode(errors="replace")
