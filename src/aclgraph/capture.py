@@ -46,7 +46,6 @@ class CapturedGraph:
         trace: what the warm-up run was seen to do.
         bytes: device memory that this capture added to what the process holds.
         seconds: time of warm-up and capture.
-        replays: how often it was replayed.
     """
 
     key: GraphKey
@@ -57,7 +56,6 @@ class CapturedGraph:
     trace: Trace
     bytes: int
     seconds: float
-    replays: int = 0
     views: dict[int, Any] = field(default_factory=dict)
 
     def result(self, rows: Callable[[int], int | None]) -> Any:

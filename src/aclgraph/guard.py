@@ -5,10 +5,10 @@ the graph with the old one, and the result is wrong without a word (vllm-ascend 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from operator import is_
 from typing import TypeAlias
 
 import torch
+from torch.nn.modules import module as torch_module
 
 from aclgraph.errors import AddressError, ConfigError
 from aclgraph.trace import Outside, storage_of
@@ -16,6 +16,36 @@ from aclgraph.trace import Outside, storage_of
 Watched: TypeAlias = torch.Tensor | torch.nn.Module | Callable[[], torch.Tensor]
 
 _data_ptr = torch.Tensor.data_ptr
+
+
+class _Registrations:
+    """Counts what is registered in any module of the process: `module.x = ...` included.
+
+    While the count stands still no parameter, buffer or submodule was replaced, and looking at each
+    can be left out.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._started = False
+
+    def start(self) -> int:
+        """Starts counting, once; the count now."""
+        if not self._started:
+            self._started = True
+            for register in (
+                torch_module.register_module_parameter_registration_hook,
+                torch_module.register_module_buffer_registration_hook,
+                torch_module.register_module_module_registration_hook,
+            ):
+                register(self._note)
+        return self.count
+
+    def _note(self, module: object, name: str, value: object) -> None:
+        self.count += 1
+
+
+_registrations = _Registrations()
 
 
 class Guard:
@@ -32,14 +62,14 @@ class Guard:
     def __init__(self, watch: Mapping[str, Watched]) -> None:
         self._names: list[str] = []
         self._tensors: list[torch.Tensor] = []
-        self._slots: list[tuple[dict, str]] = []
-        self._slot_names: list[str] = []
-        self._occupants: list[object] = []
+        # Where modules hold tensors and submodules, under which key and name, and what was there.
+        self._slots: list[tuple[dict, str, str, object]] = []
+        self._seen_registrations = _registrations.start()
         self._getters: list[tuple[str, Callable[[], torch.Tensor], torch.Tensor]] = []
         self._seen: set[int] = set()
         for name, value in watch.items():
             self._watch(name, value)
-        self._addresses = [*map(_data_ptr, self._tensors)]
+        self._note_addresses()
 
     def __len__(self) -> int:
         return len(self._tensors)
@@ -70,7 +100,7 @@ class Guard:
         shape = tuple(tensor.shape)
         name = f"undeclared {shape} {tensor.dtype} tensor of {outside.op} at {outside.where}"
         self._add(name, tensor)
-        self._addresses = [*map(_data_ptr, self._tensors)]
+        self._note_addresses()
 
     def check(self) -> None:
         """Costs about 0.1 us per watched tensor.
@@ -80,11 +110,23 @@ class Guard:
         """
         if [*map(_data_ptr, self._tensors)] != self._addresses:
             raise self._moved()
-        if self._slots and not all(map(is_, [d[k] for d, k in self._slots], self._occupants)):
-            raise self._replaced()
+        if self._seen_registrations != _registrations.count:
+            self.check_modules()
         for name, getter, tensor in self._getters:
             if getter() is not tensor:
                 raise _error(name, "another tensor is in use now")
+
+    def check_modules(self) -> None:
+        """Checks what modules hold, also if it was put there past `setattr` and `register_...`.
+
+        Raises:
+            AddressError: a parameter, buffer or submodule was replaced; it is named.
+        """
+        count = _registrations.count
+        for slots, key, name, held in self._slots:
+            if slots.get(key) is not held:
+                raise _error(name, "another object has taken its place")
+        self._seen_registrations = count
 
     def _watch(self, name: str, value: Watched) -> None:
         if isinstance(value, torch.Tensor):
@@ -105,20 +147,20 @@ class Guard:
         for path, inner in module.named_modules():
             prefix = ".".join(part for part in (name, path) if part)
             for slots in (inner._parameters, inner._buffers, inner._modules):
-                for key, value in slots.items():
-                    if value is None:
-                        continue
-                    self._slots.append((slots, key))
-                    self._slot_names.append(f"{prefix}.{key}")
-                    self._occupants.append(value)
-                    if isinstance(value, torch.Tensor):
-                        self._add(f"{prefix}.{key}", value)
+                for key, held in slots.items():
+                    if held is not None:
+                        self._slots.append((slots, key, f"{prefix}.{key}", held))
+                    if isinstance(held, torch.Tensor):
+                        self._add(f"{prefix}.{key}", held)
 
     def _add(self, name: str, tensor: torch.Tensor) -> None:
         if id(tensor) not in self._seen:
             self._seen.add(id(tensor))
             self._names.append(name)
             self._tensors.append(tensor)
+
+    def _note_addresses(self) -> None:
+        self._addresses = [*map(_data_ptr, self._tensors)]
 
     def _moved(self) -> AddressError:
         changed = next(self._changed())
@@ -132,14 +174,6 @@ class Guard:
         for index, (tensor, address) in enumerate(zip(self._tensors, self._addresses, strict=True)):
             if tensor.data_ptr() != address:
                 yield index
-
-    def _replaced(self) -> AddressError:
-        for (slots, key), name, occupant in zip(
-            self._slots, self._slot_names, self._occupants, strict=True
-        ):
-            if slots.get(key) is not occupant:
-                return _error(name, "another object has taken its place")
-        raise AssertionError("_replaced() without a replaced slot")
 
 
 def _error(name: str, what: str) -> AddressError:

@@ -9,6 +9,7 @@ in every cache, length 0 is "no tokens".
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 import torch
 
@@ -145,7 +146,7 @@ def query_start_loc(name: str = "query_start_loc", dtype: torch.dtype = torch.in
 class Buffer:
     """One static tensor, large enough for the largest bucket.
 
-    All buckets share it: a bucket's view is its first rows. Rows from `_dirty` on hold padding, so
+    All buckets share it: a bucket's view is its first rows. Rows from `dirty` on hold padding, so
     a step pads only what the step before left behind.
     """
 
@@ -163,7 +164,7 @@ class Buffer:
         )
         # A step that writes into its input spoils the padding at every replay.
         self.written_by_step = False
-        self._dirty = 0
+        self.dirty = 0
         self._views: dict[int, torch.Tensor] = {}
         self._tails: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
@@ -175,25 +176,11 @@ class Buffer:
             view = self._views[rows] = self.tensor if whole else self.tensor[:rows]
         return view
 
-    def load(self, value: torch.Tensor, rows: int) -> None:
-        """Copies a batch's `rows` rows in and pads what lies behind them.
-
-        Raises:
-            InputError: shape or dtype is not what was declared.
-        """
-        view = self._views.get(rows)
-        if view is None:
-            view = self.view(rows)
-        if value.shape != view.shape or value.dtype is not view.dtype:
-            raise self._mismatch(value, view)
-        # From pageable memory this is synchronous; pinned memory must stay as it is until consumed.
-        view.copy_(value, True)
-        if self._dirty != rows:
-            if self._dirty > rows:
-                self.pad(rows, self._dirty)
-            self._dirty = rows
-        if self.written_by_step:
-            self._dirty = self.capacity
+    def settle(self, rows: int) -> None:
+        """Pads what lies behind the `rows` rows that were just copied in."""
+        if self.dirty > rows:
+            self.pad(rows, self.dirty)
+        self.dirty = self.capacity if self.written_by_step else rows
 
     def pad(self, first: int, last: int) -> None:
         """Puts padding into rows first to last - 1."""
@@ -208,7 +195,7 @@ class Buffer:
     def idle(self) -> None:
         """Padding in every row: the input of a rank or a warm-up that has no requests."""
         self.pad(0, self.capacity)
-        self._dirty = self.capacity if self.written_by_step else 0
+        self.dirty = self.capacity if self.written_by_step else 0
 
     @property
     def claims_unread(self) -> bool:
@@ -219,7 +206,7 @@ class Buffer:
         """Fills rows first to last - 1 with `value`, as a batch before may have left them."""
         if self.spec.per is not Per.STEP:
             self.tensor[first:last].fill_(value)
-            self._dirty = max(self._dirty, last)
+            self.dirty = max(self.dirty, last)
 
     def padding_intact(self, first: int, rows: int) -> bool:
         """Whether rows first to rows - 1 hold the declared padding. Synchronises."""
@@ -227,12 +214,16 @@ class Buffer:
             return True
         return torch.equal(self.tensor[first:rows].cpu(), self._padding[first:rows].cpu())
 
-    def _mismatch(self, value: torch.Tensor, view: torch.Tensor) -> InputError:
+    def mismatch(self, value: torch.Tensor, view: torch.Tensor) -> InputError:
         return InputError(
             f"input {self.name!r} is {tuple(value.shape)} {value.dtype}; this batch needs "
             f"{tuple(view.shape)} {view.dtype} (rows: {self.spec.per.value}s). Pass the "
             "batch's own rows, unpadded; the runner pads"
         )
+
+
+# All that one input of a batch needs: buffer, name, rows, their view, its shape and dtype.
+_Copy: TypeAlias = tuple[Buffer, str, int, torch.Tensor, torch.Size, torch.dtype]
 
 
 class Buffers:
@@ -247,7 +238,7 @@ class Buffers:
             raise ConfigError(f"inputs declared twice: {double}")
         self.query_len = query_len
         self.all = [Buffer(spec, num_tokens, query_len, device) for spec in specs]
-        self._rows: dict[int, list[tuple[Buffer, str, int]]] = {}
+        self._plans: dict[int, list[_Copy]] = {}
 
     def views(self, num_tokens: int) -> dict[str, torch.Tensor]:
         """What a graph of `num_tokens` tokens is captured with, by input name."""
@@ -257,20 +248,31 @@ class Buffers:
         }
 
     def load(self, inputs: Mapping[str, torch.Tensor], num_tokens: int) -> None:
-        """Copies a batch of `num_tokens` tokens in, and pads."""
-        plan = self._rows.get(num_tokens)
+        """Copies a batch of `num_tokens` tokens in, and pads behind it.
+
+        Raises:
+            InputError: an input is missing, unknown, or has another shape or dtype than declared.
+        """
+        plan = self._plans.get(num_tokens)
         if plan is None:
-            plan = self._rows[num_tokens] = [
-                (buffer, buffer.name, buffer.spec.rows(num_tokens, self.query_len))
-                for buffer in self.all
-            ]
+            plan = self._plans[num_tokens] = [self._copy(buffer, num_tokens) for buffer in self.all]
         if len(inputs) != len(plan):
             raise self.wrong_names(inputs)
-        try:
-            for buffer, name, rows in plan:
-                buffer.load(inputs[name], rows)
-        except KeyError:
-            raise self.wrong_names(inputs) from None
+        for buffer, name, rows, view, shape, dtype in plan:
+            value = inputs.get(name)
+            if value is None:
+                raise self.wrong_names(inputs)
+            if value.shape != shape or value.dtype is not dtype:
+                raise buffer.mismatch(value, view)
+            # From pageable memory this is synchronous.
+            view.copy_(value, True)
+            if buffer.dirty != rows:
+                buffer.settle(rows)
+
+    def _copy(self, buffer: Buffer, num_tokens: int) -> "_Copy":
+        rows = buffer.spec.rows(num_tokens, self.query_len)
+        view = buffer.view(rows)
+        return buffer, buffer.name, rows, view, view.shape, view.dtype
 
     def idle(self) -> None:
         for buffer in self.all:

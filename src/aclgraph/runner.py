@@ -117,6 +117,8 @@ class DecodeRunner:
         self.output_rows: list[str | None] = []
         self._sealed = False
         self._countdown = 1
+        self._last_key: GraphKey | None = None
+        self._last_captured: CapturedGraph | None = None
 
     # ------------------------------------------------------------------ capture
 
@@ -152,6 +154,7 @@ class DecodeRunner:
         if self.graphs:
             torch.npu.synchronize()
         self.graphs.clear()
+        self._last_key = self._last_captured = None
         self.guard = Guard({})
         query_len = self.dispatcher.query_len
         self._updater = HostUpdater(self.host_inputs, query_len, self._update_order, self.stats)
@@ -241,12 +244,9 @@ class DecodeRunner:
             LateCaptureError: the decision names a graph that was not captured.
             UpdateError: host values could not be written into the graph.
         """
-        key = decision.key
-        if key is None or key.mode is not RuntimeMode.FULL:
-            return self._run_without(decision, inputs, host)
-        captured = self.graphs.get(key)
+        captured = self._captured_for(decision)
         if captured is None:
-            raise self._late(key)
+            return self._run_without(decision, inputs, host)
         if self._check_every:
             self._countdown -= 1
             if not self._countdown:
@@ -270,6 +270,7 @@ class DecodeRunner:
         Raises:
             AddressError: a tensor moved or was replaced since the capture.
         """
+        self.guard.check_modules()
         self.guard.check()
 
     def eager(self, inputs: Mapping[str, torch.Tensor], host: HostValues = NO_HOST) -> Any:
@@ -277,12 +278,25 @@ class DecodeRunner:
         with torch.no_grad():
             return self._eager(**self._on_device(inputs), **host)
 
+    def _captured_for(self, decision: Decision) -> CapturedGraph | None:
+        """The graph of a decision; None if it is for no full graph."""
+        key = decision.key
+        # Decisions come from a table, so the same key is the same object; hashing it takes longer.
+        if key is not None and key is self._last_key:
+            return self._last_captured
+        if key is None or key.mode is not RuntimeMode.FULL:
+            return None
+        captured = self.graphs.get(key)
+        if captured is None:
+            raise self._late(key)
+        self._last_key, self._last_captured = key, captured
+        return captured
+
     def _replay(self, captured: CapturedGraph, num_tokens: int, host: HostValues) -> Any:
         if self.host_inputs:
             self._updater.replay(captured.graph, host, captured.key.num_reqs or 0)
         else:
             captured.graph.replay()
-        captured.replays += 1
         stats = self.stats
         stats.replays += 1
         stats.real_tokens += num_tokens

@@ -292,3 +292,27 @@ def test_a_result_keeps_its_memory_when_the_runner_is_closed():
     torch.npu.empty_cache()
     _ = [torch.full((64,), 9, dtype=torch.int64).npu() for _ in range(50)]
     assert out.tolist() == [2, 3]
+
+
+def test_a_replaced_submodule_is_named():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(PagedStep() for _ in range(2))
+
+        def forward(self, tokens):
+            return tokens * 2 + self.layers[1].places[0]
+
+    runner = captured(Model(), INPUTS[:1])
+    runner.step.layers[1] = PagedStep()
+    with pytest.raises(AddressError, match="Model.layers.1 is not where"):
+        runner.run(runner.dispatcher.lookup(1, True), {"tokens": torch.tensor([1]).npu()})
+
+
+def test_a_parameter_put_in_place_unseen_is_found_on_request():
+    """As code does that writes into a module's dictionaries, past every hook."""
+    step = PagedStep()
+    runner = captured(step)
+    step._parameters["q"] = torch.nn.Parameter(step.q.clone(), requires_grad=False)
+    with pytest.raises(AddressError, match="PagedStep.q is not where"):
+        runner.check_addresses()
