@@ -191,6 +191,12 @@ def _or_none(eps: float) -> float | None:
     return None if eps < 0 else eps
 
 
+def _scaled_sum(v: dict[str, Any], first: str, second: str) -> torch.Tensor:
+    product = torch.matmul(v[first].float(), v[second].float())
+    result = v["beta"] * v["self"].float() + v["alpha"] * product
+    return result.to(v["self"].dtype)
+
+
 def _out(function: Callable[[Values], torch.Tensor], name: str) -> Callable[[Values], Values]:
     return lambda v: {name: function(v)}
 
@@ -241,6 +247,10 @@ _KERNELS: dict[str, Callable[[Values], Values]] = {
     "conv_depthwise2d": _out(_depthwise, "out"),
     "embedding": _out(lambda v: F.embedding(v["indices"], v["weight"]), "out"),
     "matmul": _out(lambda v: torch.matmul(v["self"], v["mat2"]), "out"),
+    "matmul.mm": _out(lambda v: torch.matmul(v["self"], v["mat2"]), "out"),
+    "matmul.bmm": _out(lambda v: torch.matmul(v["self"], v["mat2"]), "out"),
+    "matmul.addmm": _out(lambda v: _scaled_sum(v, "mat1", "mat2"), "out"),
+    "matmul.baddbmm": _out(lambda v: _scaled_sum(v, "batch1", "batch2"), "out"),
     "avg_pool.avg_pool2d": _out(lambda v: _avg_pool(v, 2), "out"),
     "avg_pool.avg_pool3d": _out(lambda v: _avg_pool(v, 3), "out"),
     "avg_pool.avg_pool2d_backward": _out(
