@@ -49,8 +49,9 @@ demo: build ## Run example 08: a decode step with TileLang kernels, captured and
 test: build ## Run every test
 	$(SOFTNPU) run -m pytest $(ARGS)
 
-bench: build ## Measure, in ratios to CPU PyTorch
+bench: build ## Measure: ratios to CPU PyTorch, then what the engine costs
 	$(SOFTNPU) run bench/run.py $(ARGS)
+	build/tests/engine/softnpu_engine_bench
 
 wheel: $(READY) ## Build dist/softnpu-*.whl
 	@rm -f dist/*.whl

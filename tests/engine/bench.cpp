@@ -63,6 +63,18 @@ Graph& capture_on_four_streams(Context& context, Stream& origin) {
   return end_capture(origin);
 }
 
+// What the figures stand beside: the same tasks called one after another, with no engine between.
+double direct_cost(Context& context, Stream& stream) {
+  std::vector<TaskPtr> tasks;
+  for (int i = 0; i < kNodes; ++i) tasks.push_back(std::make_unique<EmptyTask>());
+  RunContext run{context.device(), stream, {}, {}, {}, {}};
+  return best(200.0 * kNodes, [&] {
+    for (int i = 0; i < 200; ++i) {
+      for (const TaskPtr& task : tasks) (void)task->run(run);
+    }
+  });
+}
+
 double replay_cost(Graph& graph, Stream& stream) {
   constexpr int kReplays = 200;
   return best(kReplays * kNodes, [&] {
@@ -99,6 +111,8 @@ int main() {
   Stream& stream = new_stream(context);
   constexpr int kTasks = 20'000;
 
+  print("an empty task called directly, through the same interface", direct_cost(context, stream),
+        "");
   const double one = replay_cost(capture_on_one_stream(stream), stream);
   print("replayed empty node, graph of 1,000", one, "<= 200");
   const double four = replay_cost(capture_on_four_streams(context, stream), stream);
