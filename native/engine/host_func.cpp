@@ -46,9 +46,9 @@ struct CallQueue {
     lock.unlock();
     Device::add_busy(1);
     if (!call->cancelled.load()) call->fn(call->data);
-    Device::add_busy(-1);
     call->done.store(true);
     call->device->poke();
+    Device::add_busy(-1);
     return true;
   }
 };

@@ -137,7 +137,6 @@ bool Device::run_one(Lock& lock) {
   if (settings().seed) run.seed = draw(seed_, steps_, ~0ull);
   const Step step = check_and_run(task, run);
   lock.lock();
-  g_busy.fetch_sub(1, std::memory_order_relaxed);
   stream->running_ = false;
   if (step != Step::Blocked) {
     finish(*stream, step, run.error, lock);
@@ -145,6 +144,8 @@ bool Device::run_one(Lock& lock) {
     if (run.progressed) note_progress();
     stream->blocked_at_ = run.yields ? ~0ull : run.progressed ? progress_ : seen;
   }
+  // Only after what it did has been noted: see hung().
+  g_busy.fetch_sub(1, std::memory_order_relaxed);
   executing_ = false;
   return true;
 }
@@ -305,11 +306,13 @@ bool Device::hung(Watch& watch) const {
   // Between two looks that lie far apart the host did something else: it is no waiting host.
   const bool looked_away = static_cast<double>(now - watch.looked_ns) > limit / 4;
   watch.looked_ns = now;
-  if (!waits || activity != watch.activity || looked_away) {
+  if (activity != watch.activity || looked_away) {
     watch.activity = activity;
     watch.since_ns = now;
     return false;
   }
+  // What is at work may only be another look at a blocked task, so the clock goes on.
+  if (!waits) return false;
   return static_cast<double>(now - watch.since_ns) > limit;
 }
 

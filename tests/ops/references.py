@@ -246,6 +246,13 @@ _KERNELS: dict[str, Callable[[Values], Values]] = {
     "prelu_backward": _prelu_backward,
     "conv_depthwise2d": _out(_depthwise, "out"),
     "embedding": _out(lambda v: F.embedding(v["indices"], v["weight"]), "out"),
+    "repeat_interleave": _out(lambda v: v["self"].repeat_interleave(v["repeats"]), "out"),
+    "repeat_interleave.repeat_interleave_dim": _out(
+        lambda v: v["self"].repeat_interleave(v["repeats"], v["dim"]), "out"
+    ),
+    "repeat_interleave.repeat_indices": _out(
+        lambda v: torch.repeat_interleave(v["repeats"]), "out"
+    ),
     "matmul": _out(lambda v: torch.matmul(v["self"], v["mat2"]), "out"),
     "matmul.mm": _out(lambda v: torch.matmul(v["self"], v["mat2"]), "out"),
     "matmul.bmm": _out(lambda v: torch.matmul(v["self"], v["mat2"]), "out"),

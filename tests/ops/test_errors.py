@@ -94,6 +94,18 @@ def test_an_index_out_of_range_fails_on_the_device() -> None:
     assert "out of range" in refused("aclnnIndexSelect", values).text
 
 
+@pytest.mark.parametrize("counts", [[1, -2, 3], [-1, -1, -1]])
+def test_negative_repeats_fail_on_the_device(counts: list[int]) -> None:
+    size = max(sum(counts), 0)
+    values = {
+        "self": torch.ones(3),
+        "repeats": torch.tensor(counts),
+        "output_size": size,
+        "out": torch.zeros(size),
+    }
+    assert "must not be negative" in refused("aclnnRepeatInterleave", values).text
+
+
 def test_an_executor_runs_only_its_own_function() -> None:
     dev, values = aclnn.device(), add()
     row = aclnn.table()["aclnnAdd"]

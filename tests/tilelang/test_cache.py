@@ -46,6 +46,22 @@ def test_a_kernel_is_compiled_once(folder, monkeypatch):
         kernel(1.0)
 
 
+@pytest.mark.parametrize("damage", [b"", b"noise" * 5000])
+def test_a_damaged_file_is_compiled_again(folder, damage):
+    assert kernel(1.0)()[0] == 1
+    (file,) = folder.iterdir()
+    file.write_bytes(damage)
+    assert kernel(1.0)()[0] == 1
+    assert file.read_bytes() != damage
+
+
+@pytest.mark.parametrize("place", ["/dev/null/x", "/proc/nowhere"])
+def test_a_folder_that_cannot_be_made(monkeypatch, place):
+    monkeypatch.setenv("SOFTNPU_CACHE_DIR", place)
+    with pytest.raises(CompileError, match="SOFTNPU_CACHE_DIR"):
+        kernel(1.0)
+
+
 def test_disabled(folder):
     cache.disable()
     try:

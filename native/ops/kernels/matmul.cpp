@@ -16,12 +16,6 @@ at::Tensor wide(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kHalf ? tensor.to(at::kFloat) : tensor;
 }
 
-void put(const at::Tensor& result, const at::Tensor& out) {
-  TORCH_CHECK(result.sizes() == out.sizes(), "output 'out' has shape ", out.sizes(),
-              ", the operator computes ", result.sizes());
-  out.copy_(result);
-}
-
 bool plain(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
   return self.scalar_type() != at::kHalf && out.scalar_type() == self.scalar_type() &&
          self.dim() == 2 && mat2.dim() == 2 && out.dim() == 2 && out.size(0) == self.size(0) &&

@@ -12,6 +12,9 @@ from softnpu import layout
 
 from .errors import CompileError
 
+# A file ends in the SHA-256 of what comes before.
+_DIGEST_BYTES = 32
+
 _enabled = True
 
 
@@ -82,8 +85,14 @@ def _checked_folder() -> Path:
     Raises CompileError if someone else could write to it: its files are code that is run.
     """
     place = folder()
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    state = place.stat()
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = place.stat()
+    except OSError as error:
+        raise CompileError(
+            f"the kernel cache {place} can't be used ({error.strerror}): give SOFTNPU_CACHE_DIR a "
+            "folder that can be made and written"
+        ) from None
     if state.st_uid != os.getuid() or state.st_mode & 0o022:
         raise CompileError(
             f"the kernel cache {place} belongs to or can be written by other users, who could put "
@@ -93,11 +102,15 @@ def _checked_folder() -> Path:
 
 
 def load(name: str) -> bytes | None:
-    """The compiled kernel of that key, or None."""
+    """The compiled kernel of that key, or None; a damaged file counts as none."""
     if not _enabled:
         return None
     file = _checked_folder() / f"{name}.so"
-    return file.read_bytes() if file.exists() else None
+    if not file.exists():
+        return None
+    stored = file.read_bytes()
+    code, digest = stored[:-_DIGEST_BYTES], stored[-_DIGEST_BYTES:]
+    return code if code and hashlib.sha256(code).digest() == digest else None
 
 
 def save(name: str, code: bytes) -> None:
@@ -107,5 +120,5 @@ def save(name: str, code: bytes) -> None:
     place = _checked_folder()
     handle, temporary = tempfile.mkstemp(dir=place, prefix=name[:16], suffix=".new")
     with os.fdopen(handle, "wb") as file:
-        file.write(code)
+        file.write(code + hashlib.sha256(code).digest())
     os.replace(temporary, place / f"{name}.so")
