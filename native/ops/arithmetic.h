@@ -19,8 +19,8 @@ inline at::Tensor operator*(const at::Scalar& a, const at::Tensor& b) { return b
 inline at::Tensor operator/(const at::Tensor& a, const at::Scalar& b) { return a.div(b); }
 
 // Copies a result into the output that was passed; its shape must be the output's.
-inline void put(const at::Tensor& result, const at::Tensor& out) {
-  TORCH_CHECK(result.sizes() == out.sizes(), "output 'out' has shape ", out.sizes(),
+inline void put(const at::Tensor& result, const at::Tensor& out, const char* name = "out") {
+  TORCH_CHECK(result.sizes() == out.sizes(), "output '", name, "' has shape ", out.sizes(),
               ", the operator computes ", result.sizes());
   out.copy_(result);
 }

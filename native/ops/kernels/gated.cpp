@@ -18,17 +18,11 @@ std::pair<at::Tensor, at::Tensor> halves(const at::Tensor& self, int64_t dim) {
   return {x.narrow(dim, 0, size / 2), x.narrow(dim, size / 2, size / 2)};
 }
 
-void store(const at::Tensor& out, const at::Tensor& result, const char* name) {
-  TORCH_CHECK(out.sizes() == result.sizes(), "output '", name, "' has shape ", out.sizes(),
-              ", the operator computes ", result.sizes());
-  out.copy_(result);
-}
-
 }  // namespace
 
 void swiglu(const at::Tensor& self, int64_t dim, const at::Tensor& out) {
   const auto [gate, value] = halves(self, dim);
-  store(out, at::silu(gate) * value, "out");
+  put(at::silu(gate) * value, out, "out");
 }
 
 void swiglu_grad(const at::Tensor& grad_output, const at::Tensor& self, int64_t dim,
@@ -37,7 +31,7 @@ void swiglu_grad(const at::Tensor& grad_output, const at::Tensor& self, int64_t 
   const at::Tensor grad = grad_output.to(at::kFloat);
   const at::Tensor sigmoid = at::sigmoid(gate);
   const at::Tensor slope = sigmoid * (1 + gate * (1 - sigmoid));
-  store(grad_input, at::cat({grad * value * slope, grad * gate * sigmoid}, dim), "grad_input");
+  put(at::cat({grad * value * slope, grad * gate * sigmoid}, dim), grad_input, "grad_input");
 }
 
 // `approximate` 1 is tanh, 0 is exact; without `activate_left` the right half is the gate.
@@ -48,8 +42,8 @@ void geglu(const at::Tensor& self, int64_t dim, int64_t approximate, bool activa
     std::swap(value, gate);
   }
   const at::Tensor activated = at::gelu(gate, approximate == 1 ? "tanh" : "none");
-  store(gelu, activated, "gelu");
-  store(out, value * activated, "out");
+  put(activated, gelu, "gelu");
+  put(value * activated, out, "out");
 }
 
 void geglu_grad(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& gelu,
@@ -63,14 +57,13 @@ void geglu_grad(const at::Tensor& grad_output, const at::Tensor& self, const at:
   const at::Tensor to_value = grad * gelu.to(at::kFloat);
   const at::Tensor to_gate =
       at::gelu_backward(grad * value, gate, approximate == 1 ? "tanh" : "none");
-  store(grad_input,
-        activate_left ? at::cat({to_gate, to_value}, dim) : at::cat({to_value, to_gate}, dim),
-        "grad_input");
+  put(activate_left ? at::cat({to_gate, to_value}, dim) : at::cat({to_value, to_gate}, dim),
+      grad_input, "grad_input");
 }
 
 void gelu_mul(const at::Tensor& self, const std::string& approximate, const at::Tensor& out) {
   const auto [gate, value] = halves(self, -1);
-  store(out, at::gelu(gate, approximate) * value, "out");
+  put(at::gelu(gate, approximate) * value, out, "out");
 }
 
 }  // namespace softnpu::ops::kernels

@@ -9,9 +9,8 @@ namespace softnpu::ops::kernels {
 namespace {
 
 void check_counts(const at::Tensor& repeats) {
-  TORCH_CHECK(repeats.numel() == 0 || repeats.min().item<int64_t>() >= 0,
-              "'repeats' must not be negative, its smallest value is ",
-              repeats.numel() == 0 ? 0 : repeats.min().item<int64_t>());
+  const int64_t lowest = repeats.numel() == 0 ? 0 : repeats.min().item<int64_t>();
+  TORCH_CHECK(lowest >= 0, "'repeats' must not be negative, its smallest value is ", lowest);
 }
 
 }  // namespace
